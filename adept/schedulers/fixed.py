@@ -1,0 +1,28 @@
+"""The baseline: always the same arm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from adept.schedulers.base import Arm, Scheduler, distinct_arms
+
+
+class Fixed(Scheduler[Arm]):
+    """Choose always the same arm, whatever the rewards."""
+
+    def __init__(self, arm: Arm, *, seed: int = 0) -> None:
+        super().__init__([arm], seed=seed)
+
+    @classmethod
+    def from_arms(cls, arms: Sequence[Arm], *, seed: int = 0, **options: Any) -> Self:
+        arms = distinct_arms(arms)
+        if len(arms) > 1:
+            raise ValueError(f"a fixed scheduler takes one arm, got {arms!r}; name the one to use")
+        return cls(arms[0], seed=seed, **options)
+
+    def _choose(self) -> int:
+        return 0
+
+    def _credit(self, index: int, reward: float) -> None:
+        """Rewards change nothing."""

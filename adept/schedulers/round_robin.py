@@ -1,0 +1,23 @@
+"""ADEPT(R): the arms in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from adept.schedulers.base import Arm, Scheduler
+
+
+class RoundRobin(Scheduler[Arm]):
+    """Choose the arms in turn, the first one first, whatever the rewards (paper, eq. 6, with t from 0)."""
+
+    def _choose(self) -> int:
+        return sum(self._choices) % len(self.arms)
+
+    def _credit(self, index: int, reward: float) -> None:
+        """Rewards change nothing."""
+
+    def _restore(self, rule: Mapping[str, Any]) -> None:
+        total, arms = sum(self._choices), len(self.arms)
+        if self._choices != [(total + arms - 1 - index) // arms for index in range(arms)]:
+            raise ValueError(f"damaged scheduler state: choices {self._choices} are not the arms in turn")

@@ -1,0 +1,65 @@
+"""ADEPT(U): the arm with the highest upper confidence bound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from adept.schedulers.base import Arm, Scheduler, counts, real_number
+from adept.schedulers.window import RewardWindows
+
+
+class UCB(Scheduler[Arm]):
+    """Choose argmax Q(K) + c·√(ln t / N(K)) (paper, eq. 2 and Algorithm 1).
+
+    Q(K) is the mean of the last W rewards of arm K, 0 before the first. N(K) and t start at 1 and grow by 1 with
+    each credit. Ties go to the arm listed first, so nothing here is random.
+
+    Args:
+        arms: distinct hashable values, for example numbers of epochs.
+        exploration: the coefficient c ≥ 0, in units of the reward. 0 is greedy.
+        window: how many rewards of an arm its value averages, W ≥ 1. Small forgets fast.
+        seed: accepted like every scheduler's; this rule draws nothing.
+    """
+
+    def __init__(self, arms: Sequence[Arm], exploration: float = 5.0, window: int = 10, *, seed: int = 0) -> None:
+        super().__init__(arms, seed=seed)
+        self._exploration = real_number("exploration", exploration, at_least=0.0)
+        self._windows = RewardWindows(len(self.arms), window)
+        self._counts = [1] * len(self.arms)
+        self._time = 1
+
+    @property
+    def options(self) -> dict[str, float]:
+        return {"exploration": self._exploration, "window": self._windows.window}
+
+    def _scores(self) -> list[float]:
+        log_time = math.log(self._time)
+        return [
+            value + self._exploration * math.sqrt(log_time / count)
+            for value, count in zip(self._windows.values, self._counts, strict=True)
+        ]
+
+    def _choose(self) -> int:
+        scores = self._scores()
+        return scores.index(max(scores))
+
+    def _credit(self, index: int, reward: float) -> None:
+        self._windows.append(index, reward)
+        self._counts[index] += 1
+        self._time += 1
+
+    def _state(self) -> dict[str, Any]:
+        return {"rewards": self._windows.state(), "counts": list(self._counts)}
+
+    def _restore(self, rule: Mapping[str, Any]) -> None:
+        self._windows = self._windows.restored(rule["rewards"])
+        self._counts = counts(rule["counts"], len(self.arms))
+        if min(self._counts) < 1:
+            raise ValueError(f"damaged scheduler state: UCB counts start at 1, got {self._counts}")
+        # Every credit raises one N(K) and t by one, and all of them start at 1.
+        self._time = 1 + sum(self._counts) - len(self.arms)
+
+    def _diagnose(self) -> dict[str, Sequence[float]]:
+        return {"value": self._windows.values, "score": self._scores()}
