@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+MOST_LISTED = 30
+"""Longer lists of allowed names are cut to the nearest ones: an error is to be read."""
+
 
 def unknown_name(kind: str, given: str, allowed: Iterable[str]) -> ValueError:
-    """Return the error for a name that is none of those allowed."""
+    """Return the error for a name that is none of those allowed; upper and lower case count as equal."""
     import difflib  # here, so that `import adept` stays as quick as NumPy
 
-    names = list(allowed)
-    near = difflib.get_close_matches(given.lower(), names, n=1, cutoff=0.4)
+    names = {name.lower(): name for name in allowed}
+    near = [names[match] for match in difflib.get_close_matches(given.lower(), names, n=5, cutoff=0.4)]
+    if not names:
+        expected = "there are none"
+    elif len(names) <= MOST_LISTED:
+        expected = f"expected one of {', '.join(names.values())}"
+    else:
+        expected = f"expected one of {len(names)} names" + (f", such as {', '.join(near)}" if near else "")
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    return ValueError(f"unknown {kind} {given!r}, expected one of {', '.join(names)}{hint}")
+    return ValueError(f"unknown {kind} {given!r}, {expected}{hint}")

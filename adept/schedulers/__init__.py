@@ -6,15 +6,17 @@ A new scheduler is one new file and one line in `SCHEDULERS`.
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
 from adept.names import unknown_name
-from adept.schedulers.base import Arm, Scheduler, epoch_arms
+from adept.schedulers.base import Scheduler
 from adept.schedulers.fixed import Fixed
 from adept.schedulers.round_robin import RoundRobin
 from adept.schedulers.thompson import GaussianThompson
 from adept.schedulers.ucb import UCB
+from adept.schedulers.validation import Arm, epoch_arms
 
 SCHEDULERS: dict[str, type[Scheduler[Any]]] = {
     "ucb": UCB,
@@ -43,9 +45,7 @@ def make_scheduler(name: str, arms: Sequence[Arm], *, seed: int = 0, **options: 
     allowed = scheduler_options(cls)
     for option in options:
         if option not in allowed:
-            raise ValueError(
-                f"unknown option {option!r} of scheduler {name!r}, expected one of: {', '.join(allowed) or 'none'}"
-            )
+            raise unknown_name(f"option of scheduler {name!r}:", option, allowed)
     return cls.from_arms(arms, seed=seed, **options)
 
 
@@ -59,15 +59,19 @@ def scheduler_class(name: str) -> type[Scheduler[Any]]:
     try:
         found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"cannot load scheduler {name!r}: {error}; expected 'package.module:Class'") from error
-    if not (isinstance(found, type) and issubclass(found, Scheduler)):
-        raise ValueError(f"scheduler {name!r} is not a subclass of adept.Scheduler, but {found!r}")
+        raise ValueError(
+            f"cannot load scheduler {name!r}, {error}; give 'package.module:Class', importable from here"
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, Scheduler)) or inspect.isabstract(found):
+        raise ValueError(
+            f"scheduler {name!r} must be a complete subclass of adept.Scheduler, got {found!r}; "
+            "derive the class from it and implement `_choose` and `_credit`"
+        )
     return found
 
 
 def scheduler_options(cls: type[Scheduler[Any]]) -> list[str]:
-    """Return the names of a scheduler's own knobs: its constructor's parameters but arms and seed."""
-    import inspect  # here, so that `import adept` stays as quick as NumPy
-
-    parameters = list(inspect.signature(cls).parameters)
-    return [name for name in parameters[1:] if name != "seed"]
+    """Return the names of a scheduler's own knobs: its constructor's named parameters but arms and seed."""
+    parameters = list(inspect.signature(cls).parameters.values())
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [each.name for each in parameters[1:] if each.kind in named and each.name != "seed"]

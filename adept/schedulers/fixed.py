@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-from adept.schedulers.base import Arm, Scheduler, distinct_arms
+from adept.schedulers.base import Scheduler
+from adept.schedulers.validation import Arm, distinct_arms
 
 
 class Fixed(Scheduler[Arm]):
@@ -16,9 +17,10 @@ class Fixed(Scheduler[Arm]):
 
     @classmethod
     def from_arms(cls, arms: Sequence[Arm], *, seed: int = 0, **options: Any) -> Self:
+        """Build from a list of one arm."""
         arms = distinct_arms(arms)
         if len(arms) > 1:
-            raise ValueError(f"a fixed scheduler takes one arm, got {arms!r}; name the one to use")
+            raise ValueError(f"a fixed scheduler takes exactly one arm, got {arms!r}; for example [{arms[0]!r}]")
         return cls(arms[0], seed=seed, **options)
 
     def _choose(self) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from adept.schedulers.base import Arm, Scheduler
+from adept.schedulers.base import Scheduler
+from adept.schedulers.validation import Arm
 
 
 class RoundRobin(Scheduler[Arm]):
@@ -20,4 +21,4 @@ class RoundRobin(Scheduler[Arm]):
     def _restore(self, rule: Mapping[str, Any]) -> None:
         total, arms = sum(self._choices), len(self.arms)
         if self._choices != [(total + arms - 1 - index) // arms for index in range(arms)]:
-            raise ValueError(f"damaged scheduler state: choices {self._choices} are not the arms in turn")
+            raise ValueError(f"choices {self._choices} are not those of the arms in turn")

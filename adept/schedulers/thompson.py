@@ -6,7 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from adept.schedulers.base import Arm, Scheduler, counts, numbers, real_number
+from adept.schedulers.base import Scheduler
+from adept.schedulers.saved import counts, numbers
+from adept.schedulers.validation import Arm, real_number
 from adept.schedulers.window import RewardWindows
 
 
@@ -21,14 +23,14 @@ class GaussianThompson(Scheduler[Arm]):
 
     Args:
         arms: distinct hashable values, for example numbers of epochs.
-        step_size: η in (0, 1]; smaller trusts new rewards less.
+        step_size: η in (0, 1]; smaller moves μ less per reward.
         window: how many rewards of an arm Q(K) averages, W ≥ 1.
         seed: of the generator that the draws come from.
     """
 
     def __init__(self, arms: Sequence[Arm], step_size: float = 1.0, window: int = 50, *, seed: int = 0) -> None:
         super().__init__(arms, seed=seed)
-        self._step_size = real_number("step_size", step_size, above=0.0, at_most=1.0)
+        self._step_size = real_number("step_size", step_size, above=0, at_most=1, example=1)
         self._windows = RewardWindows(len(self.arms), window)
         self._counts = [0] * len(self.arms)
         self._means = [0.0] * len(self.arms)
@@ -37,6 +39,7 @@ class GaussianThompson(Scheduler[Arm]):
 
     @property
     def options(self) -> dict[str, float]:
+        """The step size η and the window W."""
         return {"step_size": self._step_size, "window": self._windows.window}
 
     def _choose(self) -> int:
@@ -65,10 +68,10 @@ class GaussianThompson(Scheduler[Arm]):
 
     def _restore(self, rule: Mapping[str, Any]) -> None:
         arms = len(self.arms)
-        self._windows = self._windows.restored(rule["rewards"])
         self._counts = counts(rule["counts"], arms)
+        self._windows = self._windows.restored(rule["rewards"], self._counts)
         self._means = numbers(rule["means"], arms)
-        self._variances = numbers(rule["variances"], arms, at_least=0.0)
+        self._variances = numbers(rule["variances"], arms, at_least=0)
         self._draws = numbers(rule["draws"], arms)
 
     def _diagnose(self) -> dict[str, Sequence[float]]:

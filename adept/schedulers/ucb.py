@@ -6,7 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from adept.schedulers.base import Arm, Scheduler, counts, real_number
+from adept.schedulers.base import Scheduler
+from adept.schedulers.saved import counts
+from adept.schedulers.validation import Arm, real_number
 from adept.schedulers.window import RewardWindows
 
 
@@ -25,13 +27,14 @@ class UCB(Scheduler[Arm]):
 
     def __init__(self, arms: Sequence[Arm], exploration: float = 5.0, window: int = 10, *, seed: int = 0) -> None:
         super().__init__(arms, seed=seed)
-        self._exploration = real_number("exploration", exploration, at_least=0.0)
+        self._exploration = real_number("exploration", exploration, at_least=0, example=5)
         self._windows = RewardWindows(len(self.arms), window)
         self._counts = [1] * len(self.arms)
         self._time = 1
 
     @property
     def options(self) -> dict[str, float]:
+        """The coefficient c and the window W."""
         return {"exploration": self._exploration, "window": self._windows.window}
 
     def _scores(self) -> list[float]:
@@ -54,12 +57,11 @@ class UCB(Scheduler[Arm]):
         return {"rewards": self._windows.state(), "counts": list(self._counts)}
 
     def _restore(self, rule: Mapping[str, Any]) -> None:
-        self._windows = self._windows.restored(rule["rewards"])
-        self._counts = counts(rule["counts"], len(self.arms))
-        if min(self._counts) < 1:
-            raise ValueError(f"damaged scheduler state: UCB counts start at 1, got {self._counts}")
+        self._counts = counts(rule["counts"], len(self.arms), at_least=1)
         # Every credit raises one N(K) and t by one, and all of them start at 1.
-        self._time = 1 + sum(self._counts) - len(self.arms)
+        credited = [count - 1 for count in self._counts]
+        self._time = 1 + sum(credited)
+        self._windows = self._windows.restored(rule["rewards"], credited)
 
     def _diagnose(self) -> dict[str, Sequence[float]]:
         return {"value": self._windows.values, "score": self._scores()}

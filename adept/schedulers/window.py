@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
-from adept.schedulers.base import finite_reward, whole_number
+from adept.schedulers.saved import listed
+from adept.schedulers.validation import finite_reward, whole_number
 
 
 class RewardWindows:
     """Keep the last `window` rewards of each arm; the value of an arm is their mean, 0 before the first one."""
 
     def __init__(self, arms: int, window: int) -> None:
-        self.window = whole_number("window", window, at_least=1)
+        self.window = whole_number("window", window, at_least=1, at_most=sys.maxsize, example=10)
         self._rewards: list[deque[float]] = [deque(maxlen=self.window) for _ in range(arms)]
         self.values = [0.0] * arms
 
@@ -29,14 +32,10 @@ class RewardWindows:
         """Return the windows, oldest reward first."""
         return [list(rewards) for rewards in self._rewards]
 
-    def restored(self, saved: Any) -> RewardWindows:
-        """Return windows with the saved rewards."""
-        if not isinstance(saved, list) or len(saved) != len(self.values):
-            raise ValueError(f"damaged scheduler state: expected {len(self.values)} reward windows, got {saved!r}")
-        windows = RewardWindows(len(saved), self.window)
-        for index, rewards in enumerate(saved):
-            if not isinstance(rewards, list) or len(rewards) > self.window:
-                raise ValueError(f"damaged scheduler state: not a window of ≤ {self.window} rewards: {rewards!r}")
-            for reward in rewards:
+    def restored(self, saved: Any, credited: Sequence[int]) -> RewardWindows:
+        """Return windows with the saved rewards, of arms that were credited so many times."""
+        windows = RewardWindows(len(credited), self.window)
+        for index, (rewards, times) in enumerate(zip(listed(saved, len(credited)), credited, strict=True)):
+            for reward in listed(rewards, min(times, self.window)):
                 windows.append(index, finite_reward(reward))
         return windows
