@@ -1,0 +1,1 @@
+"""ADEPT inside other frameworks: one module each, which imports `adept.schedulers` and its framework alone."""

@@ -1,0 +1,74 @@
+"""What the tests of all integrations share: a scheduler that remembers, and an environment with known rewards."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import gymnasium
+import numpy as np
+
+from adept import RoundRobin
+
+
+class Recorder(RoundRobin):
+    """The arms in turn, with a list of the choices and a list of the credits."""
+
+    def __init__(self, arms, *, seed=0):
+        super().__init__(arms, seed=seed)
+        self.chosen = []
+        self.credits = []
+
+    def _choose(self):
+        index = super()._choose()
+        self.chosen.append(self.arms[index])
+        return index
+
+    def _credit(self, index, reward):
+        self.credits.append((self.arms[index], reward))
+
+    def assert_credits(self, rewards):
+        """Check that the choice of each rollout was credited with the reward of the rollout after it."""
+        expected = list(zip(self.chosen[:-1], rewards[1:], strict=True))
+        assert [arm for arm, _ in self.credits] == [arm for arm, _ in expected]
+        np.testing.assert_allclose(
+            [reward for _, reward in self.credits], [reward for _, reward in expected], rtol=1e-5
+        )
+
+
+class Counting(gymnasium.Env):
+    """The n-th step of its life is rewarded with n; an episode lasts `episode` steps.
+
+    With a discount of 0 the return of a step is its reward, so that the mean return of every rollout is known.
+    """
+
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, episode=5):
+        self.episode = episode
+        self.life = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self._observation(), {}
+
+    def step(self, action):
+        self.life += 1
+        return self._observation(), float(self.life), self.life % self.episode == 0, False, {}
+
+    def action_masks(self):
+        return np.array([True, self.life % 2 == 0])
+
+    def _observation(self):
+        return self.np_random.uniform(-1.0, 1.0, 3).astype(np.float32)
+
+
+def counting_means(rollouts, steps):
+    """Return the mean reward of each of so many rollouts of so many steps in `Counting`: 1..T, T+1..2T, …"""
+    return [steps * rollout + (steps + 1) / 2 for rollout in range(rollouts)]
+
+
+def import_afresh(module):
+    """Run a module's code once more, in an object of its own."""
+    spec = importlib.util.find_spec(module)
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
