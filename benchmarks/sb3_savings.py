@@ -1,0 +1,202 @@
+"""What a scheduler saves in Stable-Baselines3's PPO with its own defaults, and what it costs in return.
+
+    pip install 'adept-rl[sb3]' minigrid 'gymnasium[box2d]'
+    python benchmarks/sb3_savings.py run        # resumes: runs that have a record are not run again
+    python benchmarks/sb3_savings.py report     # the table, from the records
+
+The study is the three tables below. Every run differs from the others of its task in the method and the seed alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import json
+import multiprocessing
+import os
+import platform
+import time
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+OUT = Path(__file__).parent.parent / "results" / "sb3-savings"
+TASKS = {"CartPole-v1": 80_000, "LunarLander-v3": 150_000, "MiniGrid-DoorKey-6x6-v0": 150_000}
+"""Environment steps of each task."""
+METHODS = ("fixed-10", "ucb", "ucb-standardized", "fixed-1")
+"""`fixed-10` is SB3's default, `fixed-1` the cheapest arm; the first one is what the others are compared with."""
+SEEDS = (1, 2, 3, 4, 5)
+ARMS = (10, 5, 1)
+COLUMNS = ("step", "gradient_steps", "gae_return", "episode_return", "seconds", "cpu_seconds")
+
+
+class Standardized:
+    """The mean GAE return of a rollout in standard deviations from the mean of the last ones."""
+
+    def __init__(self, window: int = 20) -> None:
+        self.window = window
+        self.recent: list[float] = []
+
+    def __call__(self, model: Any) -> float | None:
+        """Return the score of the rollout at hand, `None` for the first two, which have nothing to compare with."""
+        from adept.integrations.sb3 import mean_return
+
+        value = mean_return(model)
+        spread = float(np.std(self.recent)) if len(self.recent) > 1 else 0.0
+        score = (value - float(np.mean(self.recent))) / spread if spread > 0 else None
+        self.recent = [*self.recent, value][-self.window :]
+        return score
+
+
+def method_callbacks(method: str) -> list[Any]:
+    """Return the callbacks that make a method of PPO; none for a fixed number of epochs."""
+    import adept
+    from adept.integrations.sb3 import AdeptCallback
+
+    if method == "ucb":
+        return [AdeptCallback(adept.UCB(ARMS))]
+    if method == "ucb-standardized":
+        return [AdeptCallback(adept.UCB(ARMS, exploration=1.0), reward=Standardized())]
+    return []
+
+
+def make_env(task: str) -> Callable[[], Any]:
+    """Return a constructor of the environment; MiniGrid's 7×7×3 view is flattened for the default policy."""
+    import gymnasium
+
+    def build() -> Any:
+        if not task.startswith("MiniGrid"):
+            return gymnasium.make(task)
+        from minigrid.wrappers import ImgObsWrapper
+
+        return gymnasium.wrappers.FlattenObservation(ImgObsWrapper(gymnasium.make(task)))
+
+    return build
+
+
+def run_one(cell: tuple[str, str, int]) -> None:
+    """Train once and write the record: a row per iteration, the last one after the last update."""
+    import torch
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.env_util import make_vec_env
+
+    torch.set_num_threads(1)
+    task, method, seed = cell
+    rows: list[list[float]] = []
+
+    class Record(BaseCallback):
+        gradient_steps = 0
+
+        def _on_training_start(self) -> None:
+            self.start = time.perf_counter(), time.process_time()
+            model.policy.optimizer.register_step_post_hook(self.count)
+
+        def count(self, *_: Any) -> None:
+            self.gradient_steps += 1
+
+        def _on_step(self) -> bool:
+            return True
+
+        def _on_rollout_end(self) -> None:
+            self.write(float(model.rollout_buffer.returns.mean()))
+
+        def _on_training_end(self) -> None:
+            self.write(rows[-1][2])
+
+        def write(self, gae_return: float) -> None:
+            episodes = [episode["r"] for episode in model.ep_info_buffer]
+            episode_return = float(np.mean(episodes)) if episodes else float("nan")
+            wall, cpu = time.perf_counter() - self.start[0], time.process_time() - self.start[1]
+            rows.append([model.num_timesteps, self.gradient_steps, gae_return, episode_return, wall, cpu])
+
+    epochs = int(method.removeprefix("fixed-")) if method.startswith("fixed-") else max(ARMS)
+    env = make_vec_env(make_env(task), n_envs=1, seed=seed)
+    model = PPO("MlpPolicy", env, n_epochs=epochs, seed=seed, device="cpu")
+    model.learn(TASKS[task], callback=[*method_callbacks(method), Record()])
+    write_rows(record_path(cell), COLUMNS, [[round(value, 4) for value in row] for row in rows])
+    print(f"{task} {method} seed {seed}: {rows[-1]}", flush=True)
+
+
+def record_path(cell: tuple[str, str, int]) -> Path:
+    return OUT / "runs" / f"{cell[0]}.{cell[1]}.{cell[2]}.csv"
+
+
+def write_rows(path: Path, columns: tuple[str, ...], rows: list[list[Any]]) -> None:
+    """Write a CSV aside and rename it, so that a record is whole or absent."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_suffix(".part")
+    with aside.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([columns, *rows])
+    aside.replace(path)
+
+
+def cells() -> list[tuple[str, str, int]]:
+    """Return the whole grid, seeds outermost, so that a study cut off is short of seeds and not of methods."""
+    return [(task, method, seed) for seed, task, method in itertools.product(SEEDS, TASKS, METHODS)]
+
+
+def run(workers: int) -> None:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    todo = [cell for cell in cells() if not record_path(cell).exists()]
+    print(f"{len(todo)} of {len(cells())} runs to do", flush=True)
+    with multiprocessing.get_context("spawn").Pool(workers, maxtasksperchild=1) as pool:
+        for _ in pool.imap_unordered(run_one, todo):
+            pass
+    packages = ("torch", "stable-baselines3", "gymnasium", "minigrid", "numpy")
+    machine = {"python": platform.python_version(), "cores": os.cpu_count(), "processor": platform.machine()}
+    machine |= {package: metadata.version(package) for package in packages}
+    (OUT / "machine.json").write_text(json.dumps(machine | {"workers": workers}, indent=1) + "\n")
+
+
+def bootstrap(values: list[float], *, resamples: int = 10_000) -> tuple[float, float, float]:
+    """Return the mean and the ends of its 95 % percentile bootstrap interval over seeds."""
+    draws = np.random.default_rng(0).choice(values, size=(resamples, len(values))).mean(axis=1)
+    low, high = np.quantile(draws, [0.025, 0.975])
+    return float(np.mean(values)), float(low), float(high)
+
+
+def final_row(cell: tuple[str, str, int]) -> dict[str, float] | None:
+    if not record_path(cell).exists():
+        return None
+    with record_path(cell).open() as file:
+        return {name: float(value) for name, value in list(csv.DictReader(file))[-1].items()}
+
+
+def report() -> None:
+    """Write summary.csv and print the table in Markdown, from the records alone."""
+    measures = ("episode_return", "gradient_steps", "seconds", "cpu_seconds")
+    lines, rows = [], []
+    for task, method in itertools.product(TASKS, METHODS):
+        finals = [row for seed in SEEDS if (row := final_row((task, method, seed))) is not None]
+        if not finals:
+            lines.append(f"| {task} | {method} | 0/{len(SEEDS)} | | | | |")
+            continue
+        figures = {name: bootstrap([row[name] for row in finals]) for name in measures}
+        rows.append([task, method, len(finals), *(round(value, 2) for name in measures for value in figures[name])])
+        cell = [f"{mean:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+                for digits, (mean, low, high) in zip((2, 0, 0, 0), figures.values(), strict=True)]  # fmt: skip
+        lines.append(f"| {task} | {method} | {len(finals)}/{len(SEEDS)} | {' | '.join(cell)} |")
+    columns = [f"{name}{end}" for name in measures for end in ("", "_low", "_high")]
+    write_rows(OUT / "summary.csv", ("task", "method", "seeds", *columns), rows)
+    print("| task | method | seeds | final return | gradient steps | wall seconds | CPU seconds |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    print("\n".join(lines))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=("run", "report"))
+    parser.add_argument("--workers", type=int, default=2)
+    arguments = parser.parse_args()
+    if arguments.command == "run":
+        run(arguments.workers)
+    report()
+
+
+if __name__ == "__main__":
+    main()
