@@ -1,0 +1,180 @@
+"""The configuration of a run: what decides its numbers (`Config`), and how it is carried out (`Execution`)."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from adept.names import unknown_name
+from adept.schedulers import epoch_arms, make_scheduler
+
+RewardSource = Literal["gae-return", "episode-return"]
+Algorithm = Literal["ppo", "drac"]
+NetworkName = Literal["auto", "impala", "minigrid", "mlp"]
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything that decides the numbers of a run. Equal configurations give equal numbers on one machine."""
+
+    env: str
+    """environment as backend/name, for example minigrid/DoorKey-6x6, procgen/bigfish or gymnasium/CartPole-v1"""
+    algo: Algorithm = "ppo"
+    """algorithm that updates the agent"""
+    scheduler: str = "ucb"
+    """what chooses the update epochs: a name (ucb, thompson, round-robin, fixed) or package.module:Class"""
+    arms: tuple[int, ...] = (4, 2, 1)
+    """numbers of update epochs to choose from, as separate words"""
+    scheduler_options: dict[str, float] = field(default_factory=dict)
+    """knobs of the scheduler as name value pairs, for example exploration 5 window 10"""
+    reward_source: RewardSource = "gae-return"
+    """what the scheduler is credited with: the rollout's mean GAE return, or its mean episode return"""
+    seed: int = 1
+    """fixes everything that is random"""
+    steps: int = 500_000
+    """environment steps in all, summed over the environments"""
+    environments: int = 16
+    """environments stepped side by side"""
+    rollout_length: int = 128
+    """steps of each environment in one iteration"""
+    minibatch_size: int = 256
+    """rows of the rollout in one gradient step"""
+    learning_rate: float = 1e-3
+    """step size of Adam"""
+    learning_rate_decay: bool = False
+    """lower the learning rate to 0 in a straight line over the iterations"""
+    discount: float = 0.99
+    """discount of future rewards, gamma"""
+    gae_coefficient: float = 0.95
+    """mix of short and long advantage estimates, lambda"""
+    clip_range: float = 0.2
+    """how far the policy ratio may leave 1 before its gradient is cut; the value range too, if clipped"""
+    clip_value_loss: bool = True
+    """clip the change of the value within the clip range"""
+    entropy_coefficient: float = 0.01
+    """weight of the entropy bonus"""
+    value_coefficient: float = 0.5
+    """weight of the value loss"""
+    max_gradient_norm: float = 0.5
+    """gradients longer than this are shortened to it"""
+    target_kl: float | None = None
+    """stop an update after the epoch whose mean KL estimate passes this"""
+    normalize_observations: bool = False
+    """shift and scale observations by their running mean and deviation"""
+    normalize_rewards: bool = False
+    """scale rewards by the running deviation of the discounted return"""
+    time_limit_ends: bool = False
+    """treat time limits as real ends instead of bootstrapping the value of the last observation"""
+    network: NetworkName = "auto"
+    """network; auto goes by the shape of the observations"""
+    levels: int = 200
+    """Procgen only: train on levels 0 to this - 1; 0 means the full distribution"""
+    augmentation: str = "auto"
+    """DrAC only: an augmentation's name, auto for the paper's choice, or a scheduler's name to choose by bandit"""
+    augmentation_coefficient: float = 0.1
+    """DrAC only: weight of the regulariser"""
+    restart_every: int = 100
+    """iterations after which every environment starts anew from seeds of that iteration, so that a run can resume"""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arms", epoch_arms(self.arms))
+        object.__setattr__(self, "scheduler_options", dict(self.scheduler_options))
+        for name, allowed in (
+            ("algo", get_args(Algorithm)),
+            ("reward_source", get_args(RewardSource)),
+            ("network", get_args(NetworkName)),
+        ):
+            if getattr(self, name) not in allowed:
+                raise unknown_name(name, str(getattr(self, name)), allowed)
+        for name in ("steps", "environments", "rollout_length", "minibatch_size", "restart_every"):
+            self._require(name, isinstance(getattr(self, name), int) and getattr(self, name) >= 1, "a whole number ≥ 1")
+        for name in ("levels", "seed"):
+            self._require(name, isinstance(getattr(self, name), int) and getattr(self, name) >= 0, "a whole number ≥ 0")
+        for name in ("learning_rate", "clip_range", "max_gradient_norm"):
+            self._require(name, 0 < getattr(self, name) < math.inf, "a number > 0")
+        for name in ("entropy_coefficient", "value_coefficient", "augmentation_coefficient"):
+            self._require(name, 0 <= getattr(self, name) < math.inf, "a number ≥ 0")
+        for name in ("discount", "gae_coefficient"):
+            self._require(name, 0 <= getattr(self, name) <= 1, "between 0 and 1")
+        self._require("target_kl", self.target_kl is None or 0 < self.target_kl < math.inf, "a number > 0 or none")
+        self._require("env", "/" in self.env, "backend/name, for example minigrid/DoorKey-6x6")
+        if self.batch_size % self.minibatch_size:
+            raise ValueError(
+                f"minibatch_size {self.minibatch_size} does not divide the rollout of {self.batch_size} rows "
+                f"({self.environments} environments × {self.rollout_length} steps); choose one that does"
+            )
+        if self.steps < self.batch_size:
+            raise ValueError(f"steps {self.steps} is less than one rollout of {self.batch_size}; ask for more steps")
+        make_scheduler(self.scheduler, self.arms, seed=self.seed, **self.scheduler_options)
+
+    def _require(self, name: str, condition: bool, allowed: str) -> None:
+        if not condition:
+            raise ValueError(f"{name} must be {allowed}, got {getattr(self, name)!r}")
+
+    @property
+    def backend(self) -> str:
+        """The part of `env` before the slash."""
+        return self.env.partition("/")[0]
+
+    @property
+    def task(self) -> str:
+        """The part of `env` after the slash."""
+        return self.env.partition("/")[2]
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of one rollout."""
+        return self.environments * self.rollout_length
+
+    @property
+    def minibatches(self) -> int:
+        """Gradient steps of one epoch."""
+        return self.batch_size // self.minibatch_size
+
+    @property
+    def iterations(self) -> int:
+        """Whole iterations within the budget of steps."""
+        return self.steps // self.batch_size
+
+    def to_json(self) -> str:
+        """Return the canonical text of this configuration."""
+        return json.dumps(dataclasses.asdict(self), indent=2, sort_keys=True) + "\n"
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Config:
+        """Build from parsed JSON; unknown and missing keys are errors."""
+        names = [entry.name for entry in dataclasses.fields(cls)]
+        for key in values:
+            if key not in names:
+                raise unknown_name("configuration key", key, names)
+        if "env" not in values:
+            raise ValueError("the configuration names no env; for example minigrid/DoorKey-6x6")
+        return cls(**{**values, **({"arms": tuple(values["arms"])} if "arms" in values else {})})
+
+    @property
+    def id(self) -> str:
+        """Ten characters that stand for this configuration."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:10]
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How a run is carried out. It may change speed and rounding, never what is computed."""
+
+    device: str = "auto"
+    """cpu, cuda, cuda:1, …; auto takes CUDA where there is one"""
+    fast: bool = True
+    """use the fast paths (compiled updates, lean inference) where they pay; off is the readable reference"""
+    threads: int = 1
+    """threads of PyTorch; one per process and several processes is best for small networks"""
+    env_threads: int = 1
+    """threads of EnvPool"""
+
+    def __post_init__(self) -> None:
+        for name in ("threads", "env_threads"):
+            if not (isinstance(getattr(self, name), int) and getattr(self, name) >= 1):
+                raise ValueError(f"{name} must be a whole number ≥ 1, got {getattr(self, name)!r}")

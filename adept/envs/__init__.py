@@ -1,0 +1,32 @@
+"""Environments by `backend/name`: one file per backend, one line in `make_environments`."""
+
+from __future__ import annotations
+
+from adept.config import Config
+from adept.envs import gymnasium, minigrid, procgen, pybullet
+from adept.envs.base import Array, Continuous, Discrete, Environments, Step
+from adept.envs.pool import PoolEnvironments
+from adept.names import unknown_name
+
+__all__ = ["BACKENDS", "Array", "Continuous", "Discrete", "Environments", "Step", "make_environments"]
+
+BACKENDS = ("procgen", "minigrid", "pybullet", "gymnasium", "envpool")
+
+
+def make_environments(
+    config: Config, *, count: int | None = None, threads: int = 1, levels: int | None = None, render: bool = False
+) -> Environments:
+    """Return the environments of a run, or, for evaluation, another number of them or other Procgen levels."""
+    task, count = config.task, config.environments if count is None else count
+    match config.backend:
+        case "procgen":
+            return procgen.make(task, count, levels=config.levels if levels is None else levels, threads=threads)
+        case "minigrid":
+            return minigrid.make(task, count, threads=threads)
+        case "pybullet":
+            return pybullet.make(task, count)
+        case "gymnasium":
+            return gymnasium.make(task, count, render=render)
+        case "envpool":
+            return PoolEnvironments(task, count, threads=threads)
+    raise unknown_name("backend", config.backend, BACKENDS)

@@ -1,0 +1,95 @@
+"""Environments of EnvPool: native code, stepped in one call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adept.envs.base import ActionSpace, Array, Continuous, Discrete, Step
+from adept.extras import require
+from adept.names import unknown_name
+
+
+class PoolEnvironments:
+    """Step one kind of EnvPool environment.
+
+    EnvPool resets on the step after an end, and that step ignores the action: a row which is no data. Here ended
+    environments are reset at once instead, by name, so that every row is data.
+    """
+
+    def __init__(self, env_id: str, count: int, *, threads: int = 1, **options: Any) -> None:
+        envpool = require("envpool", "envpool")
+        if env_id not in envpool.list_all_envs():
+            raise unknown_name("EnvPool environment", env_id, envpool.list_all_envs())
+        self.count = count
+        self._envpool = envpool
+        self._id = env_id
+        self._options = {**options, "num_envs": count, "num_threads": min(threads, count), "env_type": "gymnasium"}
+        self._pool = envpool.make(env_id, seed=0, **self._options)
+        space = self._pool.observation_space
+        # Of MiniGrid's dictionary (image, direction, mission) the image is what the paper's agents see.
+        self._key = "image" if not hasattr(space, "shape") or space.shape is None else None
+        if self._key is not None:
+            if self._key not in getattr(space, "spaces", {}):
+                raise ValueError(f"{env_id} has observations of {space}; only one array, or a dict with an image, fits")
+            space = space.spaces[self._key]
+        self._image = len(space.shape) == 3
+        self._channels_last = self._image and space.shape[-1] in (1, 3, 4) and space.shape[0] not in (1, 3, 4)
+        shape = tuple(int(size) for size in space.shape)
+        if self._channels_last:
+            shape = (shape[2], shape[0], shape[1])
+        self.observation_shape: tuple[int, ...] = shape if self._image else (int(np.prod(shape)),)
+        uint8 = self._image and space.dtype == np.uint8
+        self.observation_dtype: np.dtype[Any] = np.dtype(np.uint8 if uint8 else np.float32)
+        self.actions, self._start = _action_space(env_id, self._pool.action_space)
+        self._action_dtype = self._pool.action_space.dtype
+        self._ids = np.arange(count, dtype=np.int32)
+
+    def restart(self, seed: int) -> Array:
+        """Make the pool anew: EnvPool's seeds are fixed when it is made."""
+        self._pool.close()
+        self._pool = self._envpool.make(self._id, seed=seed, **self._options)
+        return self._observed(self._pool.reset()[0])
+
+    def step(self, actions: Array) -> Step:
+        """Take one action in each environment; reset those that ended at once."""
+        if self._start:
+            actions = actions + self._start
+        raw, rewards, terminated, truncated, _ = self._pool.step(actions.astype(self._action_dtype), self._ids)
+        observations = self._observed(raw)
+        # EnvPool sets both flags where a real end falls on the last permitted step.
+        truncated = truncated & ~terminated
+        done = np.flatnonzero(terminated | truncated)
+        if not len(done):
+            return Step(observations, rewards, terminated, truncated, None)
+        final = observations[done]
+        observations = observations.copy()
+        observations[done] = self._observed(self._pool.reset(done.astype(np.int32))[0])
+        return Step(observations, rewards, terminated, truncated, final)
+
+    def render(self) -> Array:
+        """Return a picture of the first environment."""
+        frame = np.asarray(self._pool.render())
+        return frame[0] if frame.ndim == 4 else frame
+
+    def close(self) -> None:
+        """Free the pool."""
+        self._pool.close()
+
+    def _observed(self, raw: Any) -> Array:
+        observations: Array = raw if self._key is None else raw[self._key]
+        if self._channels_last:
+            observations = observations.transpose(0, 3, 1, 2)
+        if not self._image:
+            observations = observations.reshape(len(observations), -1)
+        return observations.astype(self.observation_dtype, copy=False)
+
+
+def _action_space(env_id: str, space: Any) -> tuple[ActionSpace, int]:
+    """Return the action space, and the number of its first action."""
+    if hasattr(space, "n"):
+        return Discrete(int(space.n)), int(getattr(space, "start", 0))
+    if hasattr(space, "low") and len(space.shape) == 1 and np.issubdtype(space.dtype, np.floating):
+        return Continuous(tuple(map(float, space.low)), tuple(map(float, space.high))), 0
+    raise ValueError(f"{env_id} has actions of {space}; only one discrete choice or a vector of numbers fits")

@@ -1,0 +1,41 @@
+"""Procgen in easy mode, in EnvPool's native version; its Qt libraries come from a wheel, no system package."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+from functools import cache
+from pathlib import Path
+
+from adept.envs.base import Environments
+from adept.envs.pool import PoolEnvironments
+from adept.extras import MissingExtra
+from adept.names import unknown_name
+
+GAMES = (
+    "bigfish", "bossfight", "caveflyer", "chaser", "climber", "coinrun", "dodgeball", "fruitbot",
+    "heist", "jumper", "leaper", "maze", "miner", "ninja", "plunder", "starpilot",
+)  # fmt: skip
+
+# In the order in which they depend on each other.
+_QT_LIBRARIES = ("libicudata.so.56", "libicuuc.so.56", "libicui18n.so.56", "libQt5Core.so.5", "libQt5Gui.so.5")
+
+
+def make(task: str, count: int, *, levels: int = 200, threads: int = 1) -> Environments:
+    """Return environments of one game on levels 0 … levels - 1, or on the full distribution for levels = 0."""
+    if task not in GAMES:
+        raise unknown_name("Procgen game", task, GAMES)
+    load_qt()
+    return PoolEnvironments(f"{task.capitalize()}Easy-v0", count, threads=threads, num_levels=levels, start_level=0)
+
+
+@cache
+def load_qt() -> None:
+    """Load the Qt libraries of the `PyQt5-Qt5` wheel for EnvPool's Procgen to link against."""
+    spec = importlib.util.find_spec("PyQt5")
+    folders = list(spec.submodule_search_locations or []) if spec else []
+    for name in _QT_LIBRARIES:
+        found = next((path for folder in folders if (path := Path(folder, "Qt5", "lib", name)).exists()), None)
+        if found is None:
+            raise MissingExtra(f"Procgen needs {name} of the wheel PyQt5-Qt5: pip install 'adept-rl[envpool]'")
+        ctypes.CDLL(str(found), mode=ctypes.RTLD_GLOBAL)

@@ -1,0 +1,90 @@
+"""Environments of Python, one object each, stepped in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from adept.envs.base import ActionSpace, Array, Continuous, Discrete, Step
+
+
+class SingleEnvironments:
+    """Step several Gymnasium environments in turn, each restarted at once when it ends."""
+
+    def __init__(self, name: str, make: Callable[[], Any], count: int) -> None:
+        self.count = count
+        self._make = make
+        self._environments = [make() for _ in range(count)]
+        observation_space = self._environments[0].observation_space
+        self._encode, self.observation_shape, dtype = _encoder(name, observation_space)
+        self.observation_dtype: np.dtype[Any] = np.dtype(dtype)
+        self.actions, self._decode = _action_space(name, self._environments[0].action_space)
+
+    def restart(self, seed: int) -> Array:
+        """Reset every environment with a seed of its own."""
+        seeds = np.random.SeedSequence(seed).generate_state(self.count)
+        pairs = zip(self._environments, seeds, strict=True)
+        return self._stack([env.reset(seed=int(own) & 0x7FFF_FFFF)[0] for env, own in pairs])
+
+    def step(self, actions: Array) -> Step:
+        """Take one action in each environment; reset those that ended at once."""
+        observations, finals = [], []
+        rewards = np.empty(self.count, np.float32)
+        terminated = np.zeros(self.count, np.bool_)
+        truncated = np.zeros(self.count, np.bool_)
+        for index, env in enumerate(self._environments):
+            raw, rewards[index], ended, cut, _ = env.step(self._decode(actions[index]))
+            if ended or cut:
+                terminated[index], truncated[index] = ended, cut and not ended
+                finals.append(raw)
+                raw = env.reset()[0]
+            observations.append(raw)
+        final_observations = self._stack(finals) if finals else None
+        return Step(self._stack(observations), rewards, terminated, truncated, final_observations)
+
+    def render(self) -> Array:
+        """Return a picture of the first environment."""
+        return np.asarray(self._environments[0].render())
+
+    def close(self) -> None:
+        """Close every environment."""
+        for env in self._environments:
+            env.close()
+
+    def _stack(self, raw: list[Any]) -> Array:
+        stacked = np.empty((len(raw), *self.observation_shape), self.observation_dtype)
+        for row, observation in zip(stacked, raw, strict=True):
+            row[...] = self._encode(observation)
+        return stacked
+
+
+def _encoder(name: str, space: Any) -> tuple[Callable[[Any], Any], tuple[int, ...], type]:
+    """Return how an observation becomes a vector or an image, its shape and its type."""
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Box) and len(space.shape) == 1:
+        return (lambda observation: observation), space.shape, np.float32
+    if isinstance(space, spaces.Box) and len(space.shape) in (2, 3) and space.dtype == np.uint8:
+        if len(space.shape) == 2:
+            return (lambda image: image[None]), (1, *space.shape), np.uint8
+        if space.shape[-1] in (1, 3, 4) and space.shape[0] not in (1, 3, 4):
+            height, width, channels = space.shape
+            return (lambda image: np.moveaxis(image, -1, 0)), (channels, height, width), np.uint8
+        return (lambda image: image), space.shape, np.uint8
+    if space.is_np_flattenable:
+        length = spaces.flatdim(space)
+        return (lambda observation: spaces.flatten(space, observation)), (length,), np.float32
+    raise ValueError(f"{name} has observations of {space}; only what Gymnasium can flatten, and images, fit")
+
+
+def _action_space(name: str, space: Any) -> tuple[ActionSpace, Callable[[Any], Any]]:
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Discrete):
+        start = int(space.start)
+        return Discrete(int(space.n)), (lambda action: int(action) + start)
+    if isinstance(space, spaces.Box) and len(space.shape) == 1 and np.issubdtype(space.dtype, np.floating):
+        return Continuous(tuple(map(float, space.low)), tuple(map(float, space.high))), (lambda action: action)
+    raise ValueError(f"{name} has actions of {space}; only one discrete choice or a vector of numbers fits")

@@ -1,0 +1,194 @@
+"""The three actor-critic networks of the paper's benchmarks."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from adept.distributions import ActionDistribution, DiagonalGaussian, distribution_for
+from adept.envs.base import ActionSpace
+
+HIDDEN_GAIN = math.sqrt(2)
+POLICY_GAIN = 0.01
+VALUE_GAIN = 1.0
+
+
+class ActorCritic(nn.Module):
+    """Give the parameters of the action distribution and the value of each observation."""
+
+    distribution: ActionDistribution
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        """Return (rows, parameters of the distribution) and (rows,) values."""
+        raise NotImplementedError
+
+    def values(self, observations: Tensor) -> Tensor:
+        """Return the values alone; cheaper where actor and critic share nothing."""
+        return self(observations)[1]  # type: ignore[no-any-return]
+
+    def policy(self, observations: Tensor) -> Tensor:
+        """Return the parameters of the distribution alone."""
+        return self(observations)[0]  # type: ignore[no-any-return]
+
+
+class Heads(nn.Module):
+    """The last layers: features to the parameters of the distribution, and to the value."""
+
+    def __init__(self, distribution: ActionDistribution, actor: nn.Sequential, critic: nn.Sequential) -> None:
+        super().__init__()
+        self.actor, self.critic = actor, critic
+        gaussian = isinstance(distribution, DiagonalGaussian)
+        self.log_std = nn.Parameter(torch.zeros(distribution.parameter_count // 2)) if gaussian else None
+
+    def policy(self, features: Tensor) -> Tensor:
+        """Return the parameters of the distribution; a Gaussian's deviation does not depend on the state."""
+        output: Tensor = self.actor(features)
+        if self.log_std is None:
+            return output
+        return torch.cat([output, self.log_std.expand_as(output)], -1)
+
+    def value(self, features: Tensor) -> Tensor:
+        """Return the value."""
+        return self.critic(features).squeeze(-1)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def outputs(distribution: ActionDistribution) -> int:
+        """Return how many numbers the actor's last layer gives."""
+        gaussian = isinstance(distribution, DiagonalGaussian)
+        return distribution.parameter_count // 2 if gaussian else distribution.parameter_count
+
+
+class Residual(nn.Module):
+    """x + conv(relu(conv(relu(x))))."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(channels, channels, 3, padding=1)
+        self.second = nn.Conv2d(channels, channels, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the sum of the input and its two convolutions."""
+        return x + self.second(torch.relu(self.first(torch.relu(x))))  # type: ignore[no-any-return]
+
+
+class ImpalaNetwork(ActorCritic):
+    """IMPALA-CNN: three blocks of conv 3×3, max-pool 3/2 and two residual parts (16, 32, 32 channels), then 256.
+
+    Observations are uint8 images; the network divides them by 255.
+    """
+
+    def __init__(self, shape: tuple[int, ...], distribution: ActionDistribution) -> None:
+        super().__init__()
+        self.distribution = distribution
+        channels, height, width = shape
+        blocks: list[nn.Module] = []
+        for output in (16, 32, 32):
+            blocks += [nn.Conv2d(channels, output, 3, padding=1), nn.MaxPool2d(3, 2, padding=1)]
+            blocks += [Residual(output), Residual(output)]
+            channels, height, width = output, (height + 1) // 2, (width + 1) // 2
+        self.encoder = nn.Sequential(*blocks, nn.ReLU(), nn.Flatten())
+        self.features = nn.Linear(channels * height * width, 256)
+        actor = nn.Sequential(nn.Linear(256, Heads.outputs(distribution)))
+        self.heads = Heads(distribution, actor, nn.Sequential(nn.Linear(256, 1)))
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        """Return policy parameters and values of uint8 images."""
+        images = observations.to(dtype=self.features.weight.dtype, memory_format=torch.channels_last) / 255.0
+        features = torch.relu(self.features(self.encoder(images)))
+        return self.heads.policy(features), self.heads.value(features)
+
+
+class MiniGridNetwork(ActorCritic):
+    """Conv 2×2 to 16, max-pool 2, conv 2×2 to 32, conv 2×2 to 64, then actor and critic of 64 tanh units each.
+
+    Observations are the raw cell numbers of the 7×7 view, not scaled.
+    """
+
+    def __init__(self, shape: tuple[int, ...], distribution: ActionDistribution) -> None:
+        super().__init__()
+        self.distribution = distribution
+        channels, height, width = shape
+        if min(height, width) < 7:
+            raise ValueError(f"the minigrid network needs views of at least 7 × 7 cells, got {height} × {width}")
+        self.encoder = nn.Sequential(
+            nn.Conv2d(channels, 16, 2), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(16, 32, 2), nn.ReLU(),
+            nn.Conv2d(32, 64, 2), nn.ReLU(), nn.Flatten(),
+        )  # fmt: skip
+        size = 64 * ((height - 1) // 2 - 2) * ((width - 1) // 2 - 2)
+        outputs = Heads.outputs(distribution)
+        actor = nn.Sequential(nn.Linear(size, 64), nn.Tanh(), nn.Linear(64, outputs))
+        self.heads = Heads(distribution, actor, nn.Sequential(nn.Linear(size, 64), nn.Tanh(), nn.Linear(64, 1)))
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        """Return policy parameters and values of cell numbers."""
+        features = self.encoder(observations.to(self.encoder[0].weight.dtype))
+        return self.heads.policy(features), self.heads.value(features)
+
+
+class MlpNetwork(ActorCritic):
+    """Actor and critic of two layers of 64 tanh units each, sharing nothing."""
+
+    def __init__(self, shape: tuple[int, ...], distribution: ActionDistribution) -> None:
+        super().__init__()
+        self.distribution = distribution
+        size = math.prod(shape)
+
+        def tower(outputs: int) -> nn.Sequential:
+            return nn.Sequential(
+                nn.Flatten(), nn.Linear(size, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, outputs)
+            )
+
+        self.heads = Heads(distribution, tower(Heads.outputs(distribution)), tower(1))
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        """Return policy parameters and values of vectors."""
+        return self.policy(observations), self.values(observations)
+
+    def values(self, observations: Tensor) -> Tensor:
+        """Return the critic's values."""
+        return self.heads.value(observations.to(torch.get_default_dtype()))
+
+    def policy(self, observations: Tensor) -> Tensor:
+        """Return the actor's parameters."""
+        return self.heads.policy(observations.to(torch.get_default_dtype()))
+
+
+NETWORKS: dict[str, type[ActorCritic]] = {"impala": ImpalaNetwork, "minigrid": MiniGridNetwork, "mlp": MlpNetwork}
+
+
+def make_network(name: str, shape: tuple[int, ...], actions: ActionSpace, seed: int) -> ActorCritic:
+    """Build a network with orthogonal weights, fixed by the seed; auto goes by the observations' shape."""
+    if name == "auto":
+        name = "impala" if len(shape) == 3 else "mlp"
+    if name != "mlp" and len(shape) != 3:
+        raise ValueError(f"the network {name!r} takes images, but observations have the shape {shape}; use mlp")
+    with torch.random.fork_rng(devices=[]):  # modules draw their first weights from the global generator
+        network = NETWORKS[name](shape, distribution_for(actions))  # type: ignore[call-arg, arg-type]
+    initialize(network, torch.Generator().manual_seed(seed))
+    return network
+
+
+def initialize(network: ActorCritic, generator: torch.Generator) -> None:
+    """Set orthogonal weights and zero biases: gain √2, but 0.01 for the policy's last layer and 1 for the value's.
+
+    As in the reference single-file PPO for Procgen, the IMPALA encoder has no normalisation to tame orthogonal
+    weights in its residual sums, and starts from uniform numbers within ±1/√fan-in.
+    """
+    heads = network.heads
+    assert isinstance(heads, Heads)
+    gains = {heads.actor[-1]: POLICY_GAIN, heads.critic[-1]: VALUE_GAIN}
+    inside_heads = set(heads.modules())
+    for module in network.modules():
+        if not isinstance(module, nn.Conv2d | nn.Linear):
+            continue
+        assert module.bias is not None
+        if isinstance(network, ImpalaNetwork) and module not in inside_heads:
+            bound = 1 / math.sqrt(module.weight[0].numel())
+            nn.init.uniform_(module.weight, -bound, bound, generator=generator)
+            nn.init.uniform_(module.bias, -bound, bound, generator=generator)
+        else:
+            nn.init.orthogonal_(module.weight, gains.get(module, HIDDEN_GAIN), generator=generator)
+            nn.init.zeros_(module.bias)

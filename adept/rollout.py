@@ -1,0 +1,240 @@
+"""Rollouts: collecting them into preallocated storage, and the advantages and returns of their steps."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from adept.actors import Actor
+from adept.config import Config
+from adept.envs.base import Array, Continuous, Environments
+from adept.networks import ActorCritic
+from adept.normalization import ObservationNormalizer, RewardNormalizer
+from adept.seeding import generator, generator_state, set_generator_state, stream_seed
+
+Floats = npt.NDArray[np.float32]
+VALUE_CHUNK = 1024
+"""Rows of one call where values of many rows are asked for: enough to be fast, few enough for little memory."""
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One rollout, flattened over steps and environments, on the network's device; and what it tells of itself.
+
+    On the CPU the tensors share the collector's storage: they hold until the next rollout is collected.
+    """
+
+    observations: Tensor
+    actions: Tensor
+    log_probs: Tensor
+    values: Tensor
+    advantages: Tensor
+    returns: Tensor
+    mean_return: float
+    """Mean of the GAE returns (advantage + value): the paper's reward of the previous choice."""
+    episode_returns: tuple[float, ...]
+    """Undiscounted returns of the episodes that ended in this rollout."""
+    episode_lengths: tuple[int, ...]
+    environment_seconds: float
+    inference_seconds: float
+
+
+def gae(
+    rewards: Array, values: Array, next_values: Array, done: Array, discount: float, coefficient: float
+) -> Floats:
+    """Return generalised advantage estimates of (steps, environments).
+
+    A_t = δ_t + γλ·(1 - done_t)·A_{t+1},  δ_t = r_t + γ·V'_t - V_t, where V'_t is the value of what came after
+    step t: of the next observation, of the final one where a time limit cut the episode, 0 where it truly ended.
+    """
+    advantages = rewards + discount * next_values - values
+    decay = (discount * coefficient * ~done).astype(advantages.dtype)
+    for step in range(len(rewards) - 2, -1, -1):
+        advantages[step] += decay[step] * advantages[step + 1]
+    return advantages.astype(np.float32, copy=False)
+
+
+class Collector:
+    """Step the environments with the policy, N at a time for T steps, into storage that is allocated once."""
+
+    def __init__(
+        self, config: Config, environments: Environments, network: ActorCritic, actor: Actor, device: torch.device
+    ) -> None:
+        self._config, self._environments = config, environments
+        self._network, self._actor, self._device = network, actor, device
+        steps, count = config.rollout_length, config.environments
+        distribution = network.distribution
+        image = environments.observation_dtype == np.uint8
+        dtype = torch.uint8 if image else torch.float32
+        self._storage = torch.zeros((steps, count, *environments.observation_shape), dtype=dtype, device=device)
+        # On the CPU the same memory through NumPy; elsewhere a pinned page that each step's rows pass through.
+        self._on_host = device.type == "cpu"
+        page = self._storage[0] if self._on_host else torch.zeros(self._storage[0].shape, dtype=dtype, pin_memory=True)
+        self._page = page.numpy()
+        self._host = self._storage.numpy() if self._on_host else None
+        self._actions = np.zeros((steps, count, *distribution.action_shape), _numpy_dtype(distribution.action_dtype))
+        self._log_probs, self._values = (np.zeros((steps, count), np.float32) for _ in range(2))
+        self._rewards = np.zeros((steps, count), np.float32)
+        self._terminated, self._truncated = (np.zeros((steps, count), np.bool_) for _ in range(2))
+        self._bounds = None
+        if isinstance(environments.actions, Continuous):
+            bounds = environments.actions
+            self._bounds = (np.array(bounds.low, np.float32), np.array(bounds.high, np.float32))
+        self._rng = generator(config.seed, "actions")
+        shape = environments.observation_shape
+        self.normalize_observations = ObservationNormalizer(shape) if config.normalize_observations else None
+        normalize = config.normalize_rewards
+        self.normalize_rewards = RewardNormalizer(count, config.discount) if normalize else None
+        self._restarted_at = -1
+        self._taken: list[Array] = []
+        self._observations: Array = np.zeros(0)
+        self._episode_return, self._episode_length = np.zeros(count), np.zeros(count, np.int64)
+        self.recent_returns: deque[float] = deque(maxlen=100)
+
+    def restart(self, iteration: int) -> None:
+        """Start every environment anew from seeds of this iteration; episodes under way are dropped uncounted."""
+        self._observations = self._environments.restart(stream_seed(self._config.seed, "environments", iteration))
+        self._restarted_at = iteration
+        self._taken.clear()
+        self._episode_return[:], self._episode_length[:] = 0.0, 0
+        if self.normalize_rewards is not None:
+            self.normalize_rewards.restart()
+        if self.normalize_observations is not None:
+            self.normalize_observations.update(self._observations)
+
+    def collect(self) -> Rollout:
+        """Collect one rollout with the network's present parameters."""
+        self._actor.refresh()
+        noise = self._network.distribution.noise(self._rng, self._config.rollout_length, self._config.environments)
+        finals: list[Array] = []
+        episode_returns: list[float] = []
+        episode_lengths: list[int] = []
+        started, environment_seconds, values_given = time.perf_counter(), 0.0, True
+        for step in range(self._config.rollout_length):
+            decision = self._actor.act(self._store(step, self._observations), noise[step])
+            self._actions[step], self._log_probs[step] = decision.actions, decision.log_probs
+            if decision.values is None:
+                values_given = False
+            else:
+                self._values[step] = decision.values
+            before = time.perf_counter()
+            result = self._environments.step(self._bounded(self._actions[step]))
+            environment_seconds += time.perf_counter() - before
+            self._observations = result.observations
+            self._rewards[step] = result.rewards
+            self._terminated[step], self._truncated[step] = result.terminated, result.truncated
+            self._episode_return += result.rewards
+            self._episode_length += 1
+            if result.final_observations is not None:
+                done = result.terminated | result.truncated
+                finals.extend(result.final_observations[result.truncated[done]])
+                episode_returns.extend(self._episode_return[done].tolist())
+                episode_lengths.extend(self._episode_length[done].tolist())
+                self._episode_return[done], self._episode_length[done] = 0.0, 0
+            if self.normalize_observations is not None:
+                self.normalize_observations.update(self._observations)
+        self._taken.append(self._actions.copy())
+        self.recent_returns.extend(episode_returns)
+        inference_seconds = time.perf_counter() - started - environment_seconds
+        return self._finish(finals, values_given, tuple(episode_returns), tuple(episode_lengths),
+                            environment_seconds, inference_seconds)  # fmt: skip
+
+    def _store(self, step: int, observations: Array) -> Tensor:
+        """Write the (normalised) observations into the storage, once; return them where the network is."""
+        if self.normalize_observations is not None:
+            observations = self.normalize_observations(observations)
+        if self._host is not None:
+            self._host[step] = observations
+        else:
+            # The page is free: the actor has waited for the device since the last copy from it.
+            self._page[...] = observations
+            self._storage[step].copy_(torch.from_numpy(self._page), non_blocking=True)
+        return self._storage[step]
+
+    def _bounded(self, actions: Array) -> Array:
+        return actions if self._bounds is None else np.clip(actions, *self._bounds)
+
+    @torch.inference_mode()
+    def _values_of(self, observations: Tensor) -> Floats:
+        chunks = [self._network.values(rows) for rows in observations.split(VALUE_CHUNK)]
+        return torch.cat(chunks).cpu().numpy()
+
+    def _finish(
+        self, finals: list[Array], values_given: bool, episode_returns: tuple[float, ...],
+        episode_lengths: tuple[int, ...], environment_seconds: float, inference_seconds: float,
+    ) -> Rollout:  # fmt: skip
+        """Bootstrap, normalise rewards, compute advantages, and flatten."""
+        started = time.perf_counter()
+        config, flat = self._config, self._storage.flatten(0, 1)
+        if flat.is_floating_point() and not bool(torch.isfinite(flat).all()):
+            raise ValueError(f"{config.env} gave observations that are not finite numbers; the run stops here")
+        if not values_given:
+            self._values[:] = self._values_of(flat).reshape(self._values.shape)
+        extra = np.concatenate([self._observations, *(final[None] for final in finals)])
+        if self.normalize_observations is not None:
+            extra = self.normalize_observations(extra)
+        bootstrap = self._values_of(torch.from_numpy(np.ascontiguousarray(extra)).to(self._device))
+        next_values = np.concatenate([self._values[1:], bootstrap[None, : config.environments]])
+        next_values[self._terminated] = 0.0
+        # Time limits come in the order of steps, then of environments: that of the rows collected.
+        next_values[self._truncated] = 0.0 if config.time_limit_ends else bootstrap[config.environments :]
+        done = self._terminated | self._truncated
+        rewards = self._rewards if self.normalize_rewards is None else self.normalize_rewards(self._rewards, done)
+        advantages = gae(rewards, self._values, next_values, done, config.discount, config.gae_coefficient)
+        returns = advantages + self._values
+        inference_seconds += time.perf_counter() - started
+        return Rollout(
+            flat,
+            self._to_device(self._actions),
+            *map(self._to_device, (self._log_probs, self._values, advantages, returns)),
+            float(returns.mean(dtype=np.float64)),
+            episode_returns,
+            episode_lengths,
+            environment_seconds,
+            inference_seconds,
+        )
+
+    def _to_device(self, column: Array) -> Tensor:
+        return torch.from_numpy(column).flatten(0, 1).to(self._device)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return what the next rollout depends on, as JSON-safe values and arrays.
+
+        The state of the environments themselves cannot be had from every backend; what leads to it can: the
+        iteration of the last restart, whose seeds are known, and the actions taken since.
+        """
+        arrays = {"taken": np.stack(self._taken) if self._taken else np.zeros((0, *self._actions.shape))}
+        arrays |= {"episode_return": self._episode_return, "episode_length": self._episode_length}
+        arrays |= {"recent_returns": np.array(self.recent_returns, np.float64)}
+        for name, part in (("observations", self.normalize_observations), ("rewards", self.normalize_rewards)):
+            if part is not None:
+                moments = part.moments.state() if isinstance(part, ObservationNormalizer) else part.state()
+                arrays |= {f"normalize_{name}/{key}": value for key, value in moments.items()}
+        return {"restarted_at": self._restarted_at, "rng": generator_state(self._rng)}, arrays
+
+    def load(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
+        """Continue from a saved state: restart as then, and take the same actions again."""
+        self.restart(values["restarted_at"])
+        self._taken = [taken.astype(self._actions.dtype) for taken in arrays["taken"]]
+        for taken in self._taken:
+            for actions in taken:
+                self._observations = self._environments.step(self._bounded(actions)).observations
+        set_generator_state(self._rng, values["rng"])
+        self._episode_return, self._episode_length = arrays["episode_return"], arrays["episode_length"]
+        self.recent_returns = deque(arrays["recent_returns"].tolist(), maxlen=100)
+        for name, part in (("observations", self.normalize_observations), ("rewards", self.normalize_rewards)):
+            if part is not None:
+                prefix = f"normalize_{name}/"
+                saved = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
+                (part.moments.load if isinstance(part, ObservationNormalizer) else part.load)(saved)
+
+
+def _numpy_dtype(dtype: torch.dtype) -> Any:
+    return torch.zeros(0, dtype=dtype).numpy().dtype
