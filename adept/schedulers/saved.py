@@ -6,15 +6,15 @@ Every check raises a `ValueError` that says what is wrong; `Scheduler.load_state
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from adept.schedulers.validation import real_number, whole_number
+from adept.schedulers.validation import LARGEST_NUMBER, real_number, whole_number
 
-LARGEST_FLOAT = sys.float_info.max
+LARGEST_COUNT = 2**53
+"""Up to here a float, and so every JSON reader, holds each whole number."""
 
 
 def mapping(name: str, saved: Any, keys: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -28,13 +28,18 @@ def mapping(name: str, saved: Any, keys: Mapping[str, Any]) -> Mapping[str, Any]
 
 def counts(saved: Any, length: int, *, at_least: int = 0) -> list[int]:
     """Check a saved list of counters, one per arm."""
-    return [whole_number("a counter", value, at_least=at_least, example=at_least) for value in listed(saved, length)]
-
-
-def numbers(saved: Any, length: int, *, at_least: float = -LARGEST_FLOAT) -> list[float]:
-    """Check a saved list of finite numbers, one per arm."""
     return [
-        real_number("a number", value, at_least=at_least, at_most=LARGEST_FLOAT, example=0)
+        whole_number("a counter", value, at_least=at_least, at_most=LARGEST_COUNT, example=at_least)
+        for value in listed(saved, length)
+    ]
+
+
+def numbers(
+    saved: Any, length: int, *, at_least: float = -LARGEST_NUMBER, at_most: float = LARGEST_NUMBER
+) -> list[float]:
+    """Check a saved list of numbers, one per arm; by default any that a reward may be."""
+    return [
+        real_number("a number", value, at_least=at_least, at_most=at_most, example=at_most)
         for value in listed(saved, length)
     ]
 

@@ -8,8 +8,11 @@ from typing import Any
 
 from adept.schedulers.base import Scheduler
 from adept.schedulers.saved import counts, numbers
-from adept.schedulers.validation import Arm, real_number
+from adept.schedulers.validation import LARGEST_NUMBER, Arm, real_number
 from adept.schedulers.window import RewardWindows
+
+LARGEST_VARIANCE = (2 * LARGEST_NUMBER) ** 2
+"""No two rewards are further apart than the root of this."""
 
 
 class GaussianThompson(Scheduler[Arm]):
@@ -71,8 +74,8 @@ class GaussianThompson(Scheduler[Arm]):
         self._counts = counts(rule["counts"], arms)
         self._windows = self._windows.restored(rule["rewards"], self._counts)
         self._means = numbers(rule["means"], arms)
-        self._variances = numbers(rule["variances"], arms, at_least=0)
-        self._draws = numbers(rule["draws"], arms)
+        self._variances = numbers(rule["variances"], arms, at_least=0, at_most=LARGEST_VARIANCE)
+        self._draws = numbers(rule["draws"], arms, at_least=-LARGEST_VARIANCE, at_most=LARGEST_VARIANCE)
 
     def _diagnose(self) -> dict[str, Sequence[float]]:
         return {

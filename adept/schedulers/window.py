@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from adept.schedulers.saved import listed
-from adept.schedulers.validation import finite_reward, whole_number
+from adept.schedulers.validation import real_number, whole_number
 
 
 class RewardWindows:
@@ -37,5 +37,5 @@ class RewardWindows:
         windows = RewardWindows(len(credited), self.window)
         for index, (rewards, times) in enumerate(zip(listed(saved, len(credited)), credited, strict=True)):
             for reward in listed(rewards, min(times, self.window)):
-                windows.append(index, finite_reward(reward))
+                windows.append(index, real_number("a reward", reward, example=0))
         return windows

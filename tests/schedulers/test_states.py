@@ -1,0 +1,215 @@
+"""A state loads exactly or not at all: whatever is wrong with it, the scheduler stays as it was."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from adept import UCB, Fixed, GaussianThompson, RoundRobin, make_scheduler
+from adept.schedulers.saved import label
+
+WRONG: list[Any] = [None, "wrong", b"wrong", math.nan, math.inf, True, [], {}, [[]], {"wrong": 1}, 10**400, object()]
+
+
+def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the place of every value in a state, at every level."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, child in inside:
+        yield (*path, key)
+        yield from paths(child, (*path, key))
+
+
+def parent_of(state: Any, path: tuple[Any, ...]) -> Any:
+    return functools.reduce(lambda value, key: value[key], path[:-1], state)
+
+
+def refused(scheduler: Any, state: Any) -> bool:
+    """Try to load, and check that a refusal is clear and changes nothing."""
+    before = scheduler.state_dict()
+    message = ""
+    try:
+        scheduler.load_state_dict(state)
+    except ValueError as error:
+        message = str(error)
+    if not message:
+        return False
+    assert message.startswith(f"cannot load this state into {type(scheduler).__name__}: ")
+    assert "; nothing was changed, load what `state_dict`" in message
+    assert scheduler.state_dict() == before
+    return True
+
+
+@pytest.fixture
+def state(used: Any) -> dict[str, Any]:
+    return json.loads(json.dumps(used.state_dict()))
+
+
+def test_every_key_is_needed_and_every_list_is_whole(used, state):
+    for path in list(paths(state)):
+        damaged = copy.deepcopy(state)
+        del parent_of(damaged, path)[path[-1]]
+        assert refused(used, damaged), path
+
+
+def test_a_value_of_a_wrong_kind_is_refused_wherever_it_stands(used, state):
+    for path in list(paths(state)):
+        for wrong in WRONG:
+            if path == ("pending",) and wrong is None:
+                continue  # nothing pending is a state
+            if parent_of(state, path)[path[-1]] == wrong and path[0] in ("options", "rule"):
+                continue  # an empty rule; True for 1 in options, which are compared, not taken
+            damaged = copy.deepcopy(state)
+            parent_of(damaged, path)[path[-1]] = wrong
+            assert refused(used, damaged), (path, wrong)
+
+
+def test_another_number_loads_exactly_or_not_at_all(used, state):
+    for path in list(paths(state)):
+        for number in [-1.5, -1, 0, 1, 7, 2**31, 1e99, 1e200, "3", "1" * 40]:
+            damaged = copy.deepcopy(state)
+            parent_of(damaged, path)[path[-1]] = number
+            if not refused(used, damaged):
+                assert used.state_dict() == damaged, (path, number)
+                used.step(1.0)  # and it is a state to go on from
+                used.load_state_dict(state)
+
+
+def test_more_than_was_saved_is_refused_too(used, state):
+    for path in [(), *(path for path in paths(state))]:
+        damaged = copy.deepcopy(state)
+        value = functools.reduce(lambda inner, key: inner[key], path, damaged)
+        if isinstance(value, dict):
+            value["unknown"] = 1
+            assert refused(used, damaged), path
+        elif isinstance(value, list):
+            value.append(value[-1])
+            assert refused(used, damaged), path
+
+
+@pytest.mark.parametrize("nonsense", [None, 3, "state", [], {}, [1, 2], object()])
+def test_what_is_no_state_at_all_is_refused(used, nonsense):
+    assert refused(used, nonsense)
+
+
+def test_a_state_of_another_class_names_both():
+    with pytest.raises(ValueError, match="of a scheduler with scheduler 'RoundRobin', this one has 'UCB'"):
+        UCB([3, 2, 1]).load_state_dict({**RoundRobin([3, 2, 1]).state_dict()})
+
+
+@pytest.mark.parametrize("other", [[3, 2], [1, 2, 3], [3, 2, 1, 0], ["3", "2", "1"], [3.0, 2.0, 1.0]])
+def test_a_state_of_other_arms_is_refused(other):
+    with pytest.raises(ValueError, match="it is of a scheduler with arms"):
+        UCB([3, 2, 1]).load_state_dict(UCB(other).state_dict())
+
+
+@pytest.mark.parametrize(
+    ("saved", "mine"),
+    [
+        (UCB([2, 1], exploration=1.0), UCB([2, 1], exploration=5.0)),
+        (UCB([2, 1], window=5), UCB([2, 1], window=10)),
+        (GaussianThompson([2, 1], step_size=0.1), GaussianThompson([2, 1], step_size=1.0)),
+        (GaussianThompson([2, 1], window=5), GaussianThompson([2, 1], window=10)),
+    ],
+)
+def test_a_state_of_other_options_is_refused(saved, mine):
+    with pytest.raises(ValueError, match="it is of a scheduler with options"):
+        mine.load_state_dict(saved.state_dict())
+
+
+def test_round_robin_refuses_choices_that_are_not_in_turn():
+    scheduler = RoundRobin([3, 2, 1])
+    for choices in ([1, 0, 1], [0, 1, 0], [2, 0, 0], [1, 2, 2], [3, 1, 1]):
+        assert refused(scheduler, {**scheduler.state_dict(), "choices": choices})
+    scheduler.load_state_dict({**scheduler.state_dict(), "choices": [4, 4, 3]})
+    assert scheduler.select() == 1
+
+
+def test_pending_must_be_an_arm_that_was_chosen():
+    scheduler = UCB([3, 2, 1])
+    scheduler.step(None)
+    for pending in (1, 2, 3, -1):
+        assert refused(scheduler, {**scheduler.state_dict(), "pending": pending})
+
+
+class Plain:
+    """An arm that is itself and nothing else: no equality, no representation of its own."""
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        raise AssertionError("an arm is the user's; it is not copied")
+
+
+def test_loading_keeps_the_arms_themselves():
+    arms = [Plain(), Plain()]
+    scheduler = UCB(arms)
+    scheduler.step(1.0)
+    scheduler.load_state_dict(scheduler.state_dict())
+    assert scheduler.step(1.0) in arms
+    scheduler.observe(arms[1], 1.0)
+
+
+def test_a_state_fits_the_same_arms_of_another_process():
+    # Addresses and the hash seed differ between processes; the names of the arms in the state must not.
+    program = (
+        "import functools, json\n"
+        "from adept import UCB\n"
+        "class Thing: pass\n"
+        "def crop(): pass\n"
+        "arms = [crop, Thing, Thing(), frozenset('abcdef'), (1, frozenset('xyz')), 'a', 2]\n"
+        "arms.append(functools.partial(crop, 1))\n"
+        "print(json.dumps(UCB(arms).state_dict()['arms']))\n"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", f"padding = list(range({padding}))\n{program}"],
+            env={"PYTHONHASHSEED": str(padding)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for padding in (1, 2, 100_000)
+    }
+    assert len(outputs) == 1
+    assert "0x" not in outputs.pop()
+
+
+def test_labels_tell_apart_what_is_not_equal():
+    arms = [1, 1.5, "1", (1,), ("1",), None, frozenset({1}), frozenset({2}), len, dict]
+    assert len({label(arm) for arm in arms}) == len(arms)
+
+
+def test_arms_that_look_alike_keep_their_own_diagnostics():
+    diagnostics = UCB([1, "1", 2]).diagnostics()
+    assert [key for key in diagnostics if key.startswith("choices/")] == ["choices/1#0", "choices/1#1", "choices/2"]
+
+
+def test_a_numpy_arm_is_the_number_it_holds():
+    import numpy as np
+
+    scheduler = UCB(np.array([3, 2, 1]))
+    scheduler.load_state_dict(UCB([3, 2, 1]).state_dict())
+    assert "choices/3" in scheduler.diagnostics()
+
+
+def test_fixed_state_is_of_its_arm():
+    with pytest.raises(ValueError, match="with arms"):
+        Fixed(3).load_state_dict(Fixed(2).state_dict())
+
+
+def test_the_error_shows_the_cause(used):
+    with pytest.raises(ValueError, match=r"the state must have the keys scheduler, arms, .*, got none; nothing was"):
+        used.load_state_dict({})
+    with pytest.raises(ValueError, match="the state must be a mapping, got 3"):
+        used.load_state_dict(3)
+
+
+def test_states_of_every_name_are_told_apart(name, make):
+    other = make_scheduler("round-robin" if name != "round-robin" else "ucb", make([2, 1]).arms)
+    assert refused(make([2, 1]), other.state_dict())
