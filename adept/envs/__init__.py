@@ -20,13 +20,14 @@ def make_environments(
     task, count = config.task, config.environments if count is None else count
     match config.backend:
         case "procgen":
-            return procgen.make(task, count, levels=config.levels if levels is None else levels, threads=threads)
+            levels = config.levels if levels is None else levels
+            return procgen.make(task, count, levels=levels, threads=threads, render=render)
         case "minigrid":
-            return minigrid.make(task, count, threads=threads)
+            return minigrid.make(task, count, threads=threads, render=render)
         case "pybullet":
             return pybullet.make(task, count)
         case "gymnasium":
             return gymnasium.make(task, count, render=render)
         case "envpool":
-            return PoolEnvironments(task, count, threads=threads)
+            return PoolEnvironments(task, count, threads=threads, render=render)
     raise unknown_name("backend", config.backend, BACKENDS)

@@ -18,7 +18,7 @@ class PoolEnvironments:
     environments are reset at once instead, by name, so that every row is data.
     """
 
-    def __init__(self, env_id: str, count: int, *, threads: int = 1, **options: Any) -> None:
+    def __init__(self, env_id: str, count: int, *, threads: int = 1, render: bool = False, **options: Any) -> None:
         envpool = require("envpool", "envpool")
         if env_id not in envpool.list_all_envs():
             raise unknown_name("EnvPool environment", env_id, envpool.list_all_envs())
@@ -26,6 +26,8 @@ class PoolEnvironments:
         self._envpool = envpool
         self._id = env_id
         self._options = {**options, "num_envs": count, "num_threads": min(threads, count), "env_type": "gymnasium"}
+        if render:
+            self._options["render_mode"] = "rgb_array"
         self._pool = envpool.make(env_id, seed=0, **self._options)
         space = self._pool.observation_space
         # Of MiniGrid's dictionary (image, direction, mission) the image is what the paper's agents see.

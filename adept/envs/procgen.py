@@ -21,12 +21,12 @@ GAMES = (
 _QT_LIBRARIES = ("libicudata.so.56", "libicuuc.so.56", "libicui18n.so.56", "libQt5Core.so.5", "libQt5Gui.so.5")
 
 
-def make(task: str, count: int, *, levels: int = 200, threads: int = 1) -> Environments:
+def make(task: str, count: int, *, levels: int = 200, threads: int = 1, render: bool = False) -> Environments:
     """Return environments of one game on levels 0 … levels - 1, or on the full distribution for levels = 0."""
     if task not in GAMES:
         raise unknown_name("Procgen game", task, GAMES)
     load_qt()
-    return PoolEnvironments(f"{task.capitalize()}Easy-v0", count, threads=threads, num_levels=levels, start_level=0)
+    return PoolEnvironments(f"{task.capitalize()}Easy-v0", count, threads=threads, render=render, num_levels=levels, start_level=0)
 
 
 @cache
