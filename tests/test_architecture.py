@@ -1,0 +1,142 @@
+"""The directions of dependency between the rooms of the package, as one table.
+
+A room is a module or a package directly under `adept`. A new room is one new line in `MAY_IMPORT`.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "adept"
+
+# room → the rooms that it may import, inside functions too; its own is understood.
+MAY_IMPORT: dict[str, set[str]] = {
+    "names": set(),
+    "extras": set(),
+    "seeding": set(),
+    "machine": set(),
+    "schedulers": {"names"},
+    "config": {"names", "schedulers"},
+    "presets": {"names", "config"},
+    "envs": {"names", "extras", "config", "seeding"},
+    "distributions": {"envs"},
+    "networks": {"names", "distributions", "envs"},
+    "normalization": {"envs"},
+    "actors": {"envs", "networks"},
+    "rollout": {"actors", "config", "envs", "networks", "normalization", "seeding"},
+    "algorithms": {"names", "config", "distributions", "envs", "networks", "rollout", "seeding", "schedulers"},
+    "flops": {"names", "config", "networks"},
+    "training": {
+        *{"names", "extras", "schedulers", "config", "seeding", "envs", "networks", "normalization", "actors"},
+        *{"rollout", "algorithms", "flops"},
+    },
+    "records": {"names", "extras", "config", "machine"},
+    "evaluation": {
+        *{"names", "extras", "config", "seeding", "envs", "networks", "normalization", "actors", "algorithms"},
+        *{"records"},
+    },
+    "tracking": {"names", "extras", "config"},
+    "runner": {"names", "extras", "config", "machine", "evaluation", "records", "tracking", "training"},
+    "studies": {"names", "extras", "config", "presets", "machine", "records", "training", "evaluation", "runner"},
+    "report": {"names", "extras", "config", "records"},
+    "integrations": {"names", "extras", "schedulers"},
+}
+# The command line is the front door: it may open every room, and no room may import it.
+MAY_IMPORT["cli"] = set(MAY_IMPORT)
+MAY_IMPORT["__main__"] = {"cli"}
+# What `import adept` gives; rooms that need more than NumPy are opened on first use.
+MAY_IMPORT["__init__"] = {"schedulers", "config", "training", "runner"}
+
+CORE = ("__init__", "names", "extras", "schedulers")
+"""What works with NumPy alone: at module level these import nothing else."""
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def is_room(name: str) -> bool:
+    return (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").is_file()
+
+
+def imported_modules(path: Path, *, module_level: bool = False) -> Iterator[str]:
+    """Yield the full name of everything that a file imports."""
+    inside = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in at_module_level(tree) if module_level else ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            # `from . import x` in a/b.py starts at a; one more dot, one level up.
+            start = ".".join(inside[: -node.level]) if node.level else ""
+            source = ".".join(part for part in (start, node.module) if part)
+            yield from (f"{source}.{alias.name}" for alias in node.names)
+
+
+def at_module_level(tree: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.iter_child_nodes(tree):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield node
+            yield from at_module_level(node)
+
+
+def imported_rooms(path: Path) -> set[str]:
+    rooms = set()
+    for name in imported_modules(path):
+        top, _, rest = name.partition(".")
+        if top == "adept" and rest != "__version__":
+            first = rest.partition(".")[0]
+            # `from adept import UCB` reaches everything behind the front page, so it hides the direction.
+            rooms.add(first if is_room(first) else "__init__")
+    return rooms - {room_of(path)}
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(PACKAGE.parent))
+
+
+def test_every_module_is_in_a_known_room():
+    unknown = sorted({room_of(path) for path in MODULES} - MAY_IMPORT.keys())
+    assert not unknown, f"no line for {', '.join(unknown)}: say what it may import in MAY_IMPORT, in {__file__}"
+
+
+def test_the_table_points_one_way():
+    list(TopologicalSorter(MAY_IMPORT).static_order())  # a CycleError names the rooms that import each other
+    assert not {room for allowed in MAY_IMPORT.values() for room in allowed} - MAY_IMPORT.keys()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_imports_follow_the_table(path):
+    forbidden = imported_rooms(path) - MAY_IMPORT.get(room_of(path), set())
+    assert not forbidden, (
+        f"{name_of(path)} imports {', '.join(sorted(forbidden))}, which {room_of(path)} may not: "
+        "move the code to a room that may, or, if the direction is right, extend MAY_IMPORT"
+    )
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if room_of(path) in CORE], ids=name_of)
+def test_the_core_needs_numpy_alone(path):
+    tops = {name.partition(".")[0] for name in imported_modules(path, module_level=True)}
+    assert tops <= {*sys.stdlib_module_names, "numpy", "adept"}
+
+
+def test_the_directions_of_the_design():
+    """What the table must never lose, however it grows."""
+    reaches = {room: set(allowed) for room, allowed in MAY_IMPORT.items()}
+    for room in TopologicalSorter(MAY_IMPORT).static_order():
+        reaches[room] |= {far for near in MAY_IMPORT[room] for far in reaches[near]}
+    assert reaches["schedulers"] <= {"names", "extras"}
+    assert reaches["integrations"] <= {"names", "extras", "schedulers"}
+    assert not reaches["networks"] & {"rollout", "algorithms", "training"}
+    assert not reaches["rollout"] & {"algorithms", "training"}
+    assert not reaches["algorithms"] & {"training", "studies", "records"}
+    assert not reaches["training"] & {"records", "studies", "report", "cli"}
+    assert not reaches["report"] & {"training", "algorithms", "envs", "networks"}
