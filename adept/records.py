@@ -94,12 +94,6 @@ class RunFolder:
         assert state in STATES
         write_aside(self.path / "status", json.dumps({"state": state, **details}, indent=2) + "\n")
 
-    def append_evaluation(self, row: Mapping[str, Any]) -> None:
-        """Add the row of one evaluation."""
-        path = self.path / "evaluation.csv"
-        old = path.read_text() if path.exists() else _line(row)
-        write_aside(path, old + _line(_text(value) for value in row.values()))
-
     def add_start(self, start: Mapping[str, Any]) -> None:
         """Add what a process that works on the run says of itself and its machine to machine.json."""
         path = self.path / "machine.json"
@@ -111,6 +105,13 @@ class RunFolder:
         if self._rows is not None:
             self._rows.close()
         self._lock.close()
+
+
+def append_evaluation(path: Path, row: Mapping[str, Any]) -> None:
+    """Add the row of one evaluation to a run's evaluation.csv."""
+    file = path / "evaluation.csv"
+    old = file.read_text() if file.exists() else _line(row)
+    write_aside(file, old + _line(_text(value) for value in row.values()))
 
 
 def run_path(out: Path, config: Config) -> Path:

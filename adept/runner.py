@@ -19,7 +19,7 @@ from typing import Any
 from adept import machine
 from adept.config import Config, Execution
 from adept.evaluation import evaluate
-from adept.records import RunFolder, load_checkpoint, read_iterations, read_status
+from adept.records import RunFolder, append_evaluation, load_checkpoint, read_iterations, read_status
 from adept.tracking import TensorBoard, Tracker, WeightsAndBiases
 from adept.training import Record, Trainer
 
@@ -60,7 +60,7 @@ def run_one(
             folder.set_status("interrupted", iteration=trainer.iteration)
             return summary(path)
         if config.backend == "procgen" if evaluate_at_end is None else evaluate_at_end:
-            folder.append_evaluation(evaluate(path, episodes=TEST_EPISODES, execution=execution).row())
+            append_evaluation(path, evaluate(path, episodes=TEST_EPISODES, execution=execution).row())
         folder.set_status("done", iteration=trainer.iteration)
         return summary(path)
     except BaseException as error:
