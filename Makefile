@@ -1,0 +1,44 @@
+# Two commands: `make demo` and `make test`. Both need Python 3.11, make, git and a C compiler, and nothing else.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format install clean
+
+help:  ## list these commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo: install  ## the main job: PPO on CartPole, fixed epochs against ADEPT's schedulers (about a minute)
+	$(BIN)/python examples/plain_loop.py
+	@echo
+	@echo "Where to look: examples/plain_loop.py (the two lines marked ADEPT) and docs/schedulers.md."
+
+test: lint  ## lint, types, and the tests with coverage
+	$(BIN)/pytest --cov --cov-report=
+	@echo "Coverage of lines and branches of the schedulers, in per cent (at least 95):"
+	@$(BIN)/coverage report --include='adept/schedulers/*' --format=total --fail-under=95
+
+lint: install  ## ruff (lint and format) and mypy, changing nothing
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: install  ## let ruff format and repair what it can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+install: $(INSTALLED)  ## make .venv and install the pinned dependencies
+
+$(INSTALLED): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing into $(VENV); the first time this takes a few minutes."
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+clean:  ## remove .venv and what the tools left
+	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info
+
+-include integrations.mk
