@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from typing import Any
 
+from adept.extras import require
 from adept.schedulers import Scheduler, epoch_arms
 
 PREFIX = "adept"
 """Everything logged under the host's logger starts with it."""
 
 
-def missing(framework: str, extra: str) -> ImportError:
-    """Return the error for a framework that is not installed."""
-    return ImportError(f"{framework} is not installed, this integration needs it; run: {_command(extra)}")
-
-
-def require_version(package: str, *, at_least: str, below: str, extra: str) -> None:
-    """Refuse a version of a framework that this integration was not written for."""
-    try:
-        installed = metadata.version(package)
-    except metadata.PackageNotFoundError:
-        raise missing(package, extra) from None
+def require_framework(module: str, *, package: str, at_least: str, below: str, extra: str) -> None:
+    """Refuse a framework that is missing, or of a version that this integration was not written for."""
+    require(module, extra)
+    installed = metadata.version(package)
     if not _release(at_least) <= _release(installed) < _release(below):
         raise ImportError(
-            f"{package} {installed} is installed, this integration works with {package}>={at_least},<{below}; "
-            f"run: {_command(extra)}"
+            f"{package} {installed} is installed; adept.integrations.{extra} works with {package}>={at_least},<{below}"
+            f": pip install 'adept-rl[{extra}]'"
         )
 
 
@@ -59,8 +55,34 @@ def restore(scheduler: Scheduler[int], state: Any, *, forget: str) -> None:
         raise ValueError(f"{error}; or {forget} to start it afresh") from error
 
 
-def _command(extra: str) -> str:
-    return f"pip install 'adept-rl[{extra}]'"
+class GradientSteps:
+    """Count the steps of a PyTorch optimiser, which tell what an update really did."""
+
+    def __init__(self, optimizer: Any) -> None:
+        self.count = 0
+        self._hook = optimizer.register_step_post_hook(self._add)
+
+    def _add(self, *_: Any) -> None:
+        self.count += 1
+
+    def remove(self) -> None:
+        """Stop counting."""
+        self._hook.remove()
+
+
+@contextmanager
+def held_steps(learning_rate: Any) -> Iterator[list[tuple[Any, ...]]]:
+    """Keep a learning-rate schedule that counts epochs, or steps within them, from counting the chosen ones.
+
+    The steps that the host makes of it meanwhile are not made; their arguments are yielded. It is then for the
+    integration to make as many as the configured number of epochs would have asked for.
+    """
+    asked: list[tuple[Any, ...]] = []
+    learning_rate.step = lambda *args: asked.append(args)
+    try:
+        yield asked
+    finally:
+        del learning_rate.step
 
 
 def _release(version: str) -> tuple[int, ...]:

@@ -9,13 +9,10 @@ from typing import Any
 from adept.integrations import contract
 from adept.schedulers import Scheduler
 
-try:
-    from stable_baselines3.common.base_class import BaseAlgorithm
-    from stable_baselines3.common.callbacks import BaseCallback
-except ImportError as error:
-    raise contract.missing("stable-baselines3", "sb3") from error
+contract.require_framework("stable_baselines3", package="stable-baselines3", at_least="2.4", below="3", extra="sb3")
 
-contract.require_version("stable-baselines3", at_least="2.4", below="3", extra="sb3")
+from stable_baselines3.common.base_class import BaseAlgorithm  # noqa: E402
+from stable_baselines3.common.callbacks import BaseCallback  # noqa: E402
 
 STATE = "adept_state"
 """The attribute of the model that carries the scheduler's state through `model.save` and `load`."""
@@ -122,29 +119,26 @@ class _UpdateCounter:
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        self._steps = 0
-        self._updates = 0
+        self._before = 0
         optimizer = getattr(model.policy, "optimizer", None)
-        register = getattr(optimizer, "register_step_post_hook", None)
-        self._hook = None if register is None else register(self._count)
-
-    def _count(self, *_: Any) -> None:
-        self._steps += 1
+        self._steps = contract.GradientSteps(optimizer) if hasattr(optimizer, "register_step_post_hook") else None
 
     def restart(self) -> None:
-        self._steps = 0
-        self._updates = self._model._n_updates
+        self._before = self._total()
 
     def epochs(self) -> float:
-        if self._hook is None:
-            return float(self._model._n_updates - self._updates)
+        done = self._total() - self._before
+        if self._steps is None:
+            return float(done)
         buffer = self._model.rollout_buffer
-        minibatches = math.ceil(buffer.buffer_size * buffer.n_envs / self._model.batch_size)
-        return float(self._steps / minibatches)
+        return float(done / math.ceil(buffer.buffer_size * buffer.n_envs / self._model.batch_size))
 
     def close(self) -> None:
-        if self._hook is not None:
-            self._hook.remove()
+        if self._steps is not None:
+            self._steps.remove()
+
+    def _total(self) -> int:
+        return int(self._model._n_updates) if self._steps is None else self._steps.count
 
 
 def _check_algorithm(model: BaseAlgorithm) -> None:
