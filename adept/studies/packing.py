@@ -1,0 +1,115 @@
+"""One small file for the records of a whole study: every column of every run, compressed, without pickles.
+
+The file is a zip of `index.json` and one array per column; a column holds its numbers of all the runs that have it,
+one run after the other, bytes of equal weight side by side so that they compress.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from adept.records import write_aside
+
+SCHEMA = 1
+FILE = "records.zip"
+EXACT = ("iteration", "step", "epochs", "epochs_done", "gradient_steps", "episodes", "flops", "seconds")
+"""Columns kept to the last digit; the others keep the seven digits of a float32."""
+EPOCH = (1980, 1, 1, 0, 0, 0)
+"""The time of every entry: equal records give equal bytes."""
+
+Floats = npt.NDArray[np.float64]
+Columns = dict[str, Floats]
+
+
+@dataclass(frozen=True)
+class PackedRun:
+    """What is kept of one run: its status, configuration, evaluations, machines and columns."""
+
+    method: str
+    task: str
+    seed: int
+    status: dict[str, Any]
+    config: dict[str, Any]
+    evaluations: list[dict[str, str]]
+    starts: list[dict[str, Any]]
+    energy: dict[str, Any] | None
+    columns: Columns
+
+
+def rounded(columns: Mapping[str, npt.NDArray[Any]]) -> Columns:
+    """Return columns with the digits that a packed file keeps, so that both sources give the same numbers."""
+    return {name: values.astype(_dtype(name)).astype(np.float64) for name, values in columns.items()}
+
+
+def write_pack(path: Path, runs: Sequence[PackedRun]) -> None:
+    """Write the runs into one file, aside and renamed."""
+    index = [
+        {
+            **{key: value for key, value in vars(run).items() if key != "columns"},
+            "columns": list(run.columns),
+            "rows": _rows(run),
+        }
+        for run in runs
+    ]
+    names = sorted({name for run in runs for name in run.columns})
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_LZMA) as archive:
+        text = json.dumps({"schema": SCHEMA, "runs": index}, indent=1, sort_keys=True)
+        archive.writestr(zipfile.ZipInfo("index.json", EPOCH), text, zipfile.ZIP_LZMA)
+        for name in names:
+            parts = [run.columns[name] for run in runs if name in run.columns]
+            values = np.concatenate(parts).astype(_dtype(name))
+            weights = values.view(np.uint8).reshape(len(values), -1).T
+            entry = zipfile.ZipInfo(f"columns/{name}", EPOCH)
+            archive.writestr(entry, np.ascontiguousarray(weights).tobytes(), zipfile.ZIP_LZMA)
+
+    def content(file: IO[bytes]) -> None:
+        file.write(data.getvalue())
+
+    write_aside(path, content)
+
+
+def read_pack(path: Path) -> dict[tuple[str, str, int], PackedRun]:
+    """Return the packed runs by method, task and seed."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            index = json.loads(archive.read("index.json"))
+            raw = {name: archive.read(f"columns/{name}") for run in index["runs"] for name in run["columns"]}
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} cannot be read as the packed records of a study: {error}") from error
+    if index["schema"] != SCHEMA:
+        raise ValueError(f"{path} was written with schema {index['schema']}, this version reads {SCHEMA}")
+    columns = {name: _unpack(name, content) for name, content in raw.items()}
+    offsets = dict.fromkeys(columns, 0)
+    runs = {}
+    for entry in index["runs"]:
+        own: Columns = {}
+        for name in entry["columns"]:
+            own[name] = columns[name][offsets[name] : offsets[name] + entry["rows"]]
+            offsets[name] += entry["rows"]
+        rest = {key: value for key, value in entry.items() if key not in ("columns", "rows")}
+        runs[entry["method"], entry["task"], entry["seed"]] = PackedRun(**rest, columns=own)
+    return runs
+
+
+def _unpack(name: str, content: bytes) -> Floats:
+    dtype = _dtype(name)
+    weights = np.frombuffer(content, np.uint8).reshape(dtype.itemsize, -1)
+    return np.ascontiguousarray(weights.T).view(dtype)[:, 0].astype(np.float64)
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    return np.dtype("<f8" if name in EXACT else "<f4")
+
+
+def _rows(run: PackedRun) -> int:
+    return len(next(iter(run.columns.values()))) if run.columns else 0
