@@ -13,10 +13,11 @@ from adept.names import unknown_name
 def make(task: str, count: int, *, render: bool = False) -> Environments:
     """Return environments by Gymnasium's id; `module:Id-v0` imports the module first."""
     gymnasium = require("gymnasium", "train")
+    options = {"render_mode": "rgb_array"} if render else {}
 
     def make_one() -> Any:
         try:
-            return gymnasium.make(task, render_mode="rgb_array" if render else None)
+            return gymnasium.make(task, **options)
         except gymnasium.error.UnregisteredEnv:
             raise unknown_name("Gymnasium environment", task, gymnasium.registry) from None
         except (gymnasium.error.Error, ImportError) as error:

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from adept.envs.base import Continuous, Discrete
+from adept.networks import make_network
+
+
+def parameters(name: str, shape: tuple[int, ...], actions: int = 15) -> int:
+    return sum(p.numel() for p in make_network(name, shape, Discrete(actions), 0).parameters())
+
+
+def test_sizes_counted_by_hand() -> None:
+    # IMPALA on 3×64×64: per block conv(in→c)+4 conv(c→c), then 2048→256 and heads 256→15 and 256→1.
+    impala = sum((i * 9 + 1) * c + 4 * (c * 9 + 1) * c for i, c in ((3, 16), (16, 32), (32, 32)))
+    assert parameters("impala", (3, 64, 64)) == impala + 2049 * 256 + 257 * 16
+    # MiniGrid: conv 2×2 3→16→32→64, two heads of 64→64→(7 | 1).
+    minigrid = (3 * 4 + 1) * 16 + (16 * 4 + 1) * 32 + (32 * 4 + 1) * 64 + 2 * 65 * 64 + 65 * 7 + 65
+    assert parameters("minigrid", (3, 7, 7), 7) == minigrid
+    # Two towers 28→64→64, heads of 8 means and 1 value, 8 log deviations.
+    network = make_network("mlp", (28,), Continuous((-1.0,) * 8, (1.0,) * 8), 0)
+    assert sum(p.numel() for p in network.parameters()) == 2 * (29 * 64 + 65 * 64) + 65 * 8 + 65 + 8
+
+
+@pytest.mark.parametrize(("name", "shape"), [("impala", (3, 64, 64)), ("minigrid", (3, 7, 7)), ("mlp", (11,))])
+def test_seed_decides_the_weights_and_nothing_global_is_touched(name: str, shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    first, again, other = (make_network(name, shape, Discrete(4), seed) for seed in (3, 3, 4))
+    assert torch.equal(before, torch.get_rng_state())
+    weights = [torch.cat([p.detach().flatten() for p in network.parameters()]) for network in (first, again, other)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
+@pytest.mark.parametrize(("name", "shape"), [("minigrid", (3, 7, 7)), ("mlp", (11,))])
+def test_weights_are_orthogonal_with_the_gains_of_the_reference(name: str, shape: tuple[int, ...]) -> None:
+    network = make_network(name, shape, Discrete(4), 0)
+    for module in network.modules():
+        if isinstance(module, torch.nn.Linear | torch.nn.Conv2d):
+            gain = {network.heads.actor[-1]: 0.01, network.heads.critic[-1]: 1.0}.get(module, 2**0.5)
+            rows = module.weight.detach().flatten(1)
+            rows = rows if rows.shape[0] <= rows.shape[1] else rows.T
+            torch.testing.assert_close(rows @ rows.T, gain**2 * torch.eye(len(rows)), atol=1e-5, rtol=0)
+            assert not module.bias.detach().any()
+
+
+def test_values_and_policy_alone_equal_the_whole() -> None:
+    for name, shape in (("impala", (3, 64, 64)), ("minigrid", (3, 7, 7)), ("mlp", (11,))):
+        network = make_network(name, shape, Continuous((-1.0, -1.0), (1.0, 1.0)), 0)
+        rows = torch.from_numpy(np.random.default_rng(0).integers(0, 10, (5, *shape)).astype(np.float32))
+        policy, values = network(rows)
+        assert policy.shape == (5, 4)
+        assert values.shape == (5,)
+        torch.testing.assert_close(network.values(rows), values)
+        torch.testing.assert_close(network.policy(rows), policy)
+        assert policy[:, 2:].eq(0).all()  # log deviations start at 0
+
+
+def test_misfits_are_refused() -> None:
+    with pytest.raises(ValueError, match="takes images"):
+        make_network("impala", (11,), Discrete(2), 0)
+    with pytest.raises(ValueError, match="7 × 7"):
+        make_network("minigrid", (3, 5, 5), Discrete(2), 0)
