@@ -68,6 +68,27 @@ def counting_means(rollouts, steps):
     return [steps * rollout + (steps + 1) / 2 for rollout in range(rollouts)]
 
 
+def assert_same_state(scheduler, twin):
+    """Check that two schedulers are in the same state, up to the rounding of returns in single precision."""
+
+    def numbers(state):
+        if isinstance(state, dict):
+            return [number for key in sorted(state) for number in numbers(state[key])]
+        if isinstance(state, list):
+            return [number for item in state for number in numbers(item)]
+        return [state] if isinstance(state, float) else []
+
+    def shape(state):
+        if isinstance(state, dict):
+            return {key: shape(value) for key, value in state.items()}
+        if isinstance(state, list):
+            return [shape(item) for item in state]
+        return float if isinstance(state, float) else state
+
+    assert shape(scheduler.state_dict()) == shape(twin.state_dict())
+    np.testing.assert_allclose(numbers(scheduler.state_dict()), numbers(twin.state_dict()), rtol=1e-4)
+
+
 def import_afresh(module):
     """Run a module's code once more, in an object of its own."""
     spec = importlib.util.find_spec(module)

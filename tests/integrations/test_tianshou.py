@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("tianshou", reason="needs the environment of tianshou: make test-integrations")
 
 import torch
-from recording import Counting, Recorder, counting_means, import_afresh
+from recording import Counting, Recorder, assert_same_state, counting_means, import_afresh
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tianshou.algorithm import A2C, PPO, TRPO, Reinforce
 from tianshou.algorithm.modelfree.reinforce import ProbabilisticActorPolicy
@@ -114,7 +114,7 @@ def test_state_survives_save_and_load(tmp_path):
     assert second.state_dict() == first.state_dict()
     run(loaded, 1)
     first.step(counting_means(1, STEPS)[0])
-    assert second.state_dict() == first.state_dict()
+    assert_same_state(second, first)
 
 
 def test_the_state_of_other_arms_is_refused(recorder):

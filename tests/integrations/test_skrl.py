@@ -1,0 +1,209 @@
+import sys
+
+import pytest
+
+pytest.importorskip("skrl", reason="needs the environment of skrl: make test-integrations")
+
+import torch
+from recording import Counting, Recorder, assert_same_state, counting_means, import_afresh
+from skrl.agents.torch.a2c import A2C
+from skrl.agents.torch.ppo import PPO, PPO_RNN
+from skrl.agents.torch.rpo import RPO, RPO_RNN
+from skrl.agents.torch.trpo import TRPO
+from skrl.envs.wrappers.torch import wrap_env
+from skrl.memories.torch import RandomMemory
+from skrl.models.torch import CategoricalMixin, DeterministicMixin, Model
+from skrl.resources.preprocessors.torch import RunningStandardScaler
+from skrl.resources.schedulers.torch import KLAdaptiveLR
+from skrl.trainers.torch import SequentialTrainer
+
+from adept import GaussianThompson
+from adept.integrations.skrl import schedule_epochs
+
+pytestmark = pytest.mark.integration
+
+STEPS, MINIBATCHES, CONFIGURED = 16, 2, 4
+
+
+class Policy(CategoricalMixin, Model):
+    def __init__(self, env):
+        Model.__init__(self, observation_space=env.observation_space, action_space=env.action_space, device=env.device)
+        CategoricalMixin.__init__(self)
+        self.net = torch.nn.Linear(3, 2)
+
+    def compute(self, inputs, role=""):
+        return self.net(inputs["observations"]), {}
+
+
+class Value(DeterministicMixin, Model):
+    def __init__(self, env):
+        Model.__init__(self, observation_space=env.observation_space, action_space=env.action_space, device=env.device)
+        DeterministicMixin.__init__(self)
+        self.net = torch.nn.Linear(3, 1)
+
+    def compute(self, inputs, role=""):
+        return self.net(inputs["observations"]), {}
+
+
+def build(tmp_path, agent=PPO, **options):
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    env = wrap_env(Counting(), wrapper="gymnasium")
+    silent = {"directory": str(tmp_path), "write_interval": 0, "checkpoint_interval": 0}
+    cfg = {"rollouts": STEPS, "discount_factor": 0.0, "experiment": silent} | options
+    if agent is not A2C:
+        cfg |= {"learning_epochs": CONFIGURED, "mini_batches": MINIBATCHES}
+    return agent(
+        models={"policy": Policy(env), "value": Value(env)},
+        memory=RandomMemory(memory_size=STEPS, num_envs=1, device=env.device),
+        observation_space=env.observation_space,
+        action_space=env.action_space,
+        device=env.device,
+        cfg=cfg,
+    ), env
+
+
+def run(agent, env, updates):
+    """Train for so many updates; return of each the gradient steps, the learning rates and the tracked data."""
+    done = []
+    step, update = agent.optimizer.step, agent.update
+
+    def counted_step(*args, **kwargs):
+        done[-1]["steps"] += 1
+        done[-1]["rates"].add(agent.optimizer.param_groups[0]["lr"])
+        return step(*args, **kwargs)
+
+    def counted_update(**kwargs):
+        done.append({"steps": 0, "rates": set()})
+        agent.tracking_data.clear()
+        update(**kwargs)
+        done[-1]["tracked"] = {name: values[0] for name, values in agent.tracking_data.items()}
+
+    agent.optimizer.step, agent.update = counted_step, counted_update
+    cfg = {
+        "timesteps": updates * STEPS,
+        "headless": True,
+        "disable_progressbar": True,
+        "close_environment_at_exit": False,
+    }
+    SequentialTrainer(cfg=cfg, env=env, agents=agent).train()
+    agent.optimizer.step, agent.update = step, update
+    return done
+
+
+@pytest.mark.parametrize("kind", [PPO, PPO_RNN, RPO, RPO_RNN])
+def test_epochs_that_run_are_the_choices(kind, recorder, tmp_path):
+    agent, env = build(tmp_path, kind)
+    done = run(schedule_epochs(agent, recorder), env, 5)
+    assert recorder.chosen == [3, 1, 2, 3, 1]
+    assert [update["steps"] for update in done] == [MINIBATCHES * epochs for epochs in (3, 1, 2, 3, 1)]
+    assert agent.cfg.learning_epochs == CONFIGURED
+
+
+@pytest.mark.parametrize("kind", [PPO, PPO_RNN, RPO, RPO_RNN])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_the_previous_choice_gets_the_mean_return(kind, scaled, recorder, tmp_path):
+    scaler = {"value_preprocessor": RunningStandardScaler, "value_preprocessor_kwargs": {"size": 1}} if scaled else {}
+    agent, env = build(tmp_path, kind, **scaler)
+    run(schedule_epochs(agent, recorder), env, 5)
+    recorder.assert_credits(counting_means(5, STEPS))
+    if scaled:
+        assert abs(agent.memory.get_tensor_by_name("returns").mean()) < 5.0  # what the agent sees is scaled
+
+
+def test_state_survives_save_and_load(tmp_path):
+    first, second = GaussianThompson([3, 1, 2], seed=5), GaussianThompson([3, 1, 2], seed=6)
+    agent, env = build(tmp_path)
+    run(schedule_epochs(agent, first), env, 2)
+    agent.save(str(tmp_path / "agent.pt"))
+    loaded, env = build(tmp_path)
+    schedule_epochs(loaded, second).load(str(tmp_path / "agent.pt"))
+    assert second.state_dict() == first.state_dict()
+    run(loaded, env, 1)
+    first.step(counting_means(1, STEPS)[0])
+    assert_same_state(second, first)
+
+
+def test_the_state_of_other_arms_is_refused(recorder, tmp_path):
+    agent, _ = build(tmp_path)
+    schedule_epochs(agent, recorder).save(str(tmp_path / "agent.pt"))
+    other, _ = build(tmp_path)
+    with pytest.raises(ValueError, match=r"arms .*'3', '1', '2'.*drop 'adept'"):
+        schedule_epochs(other, Recorder([3, 1])).load(str(tmp_path / "agent.pt"))
+
+
+def test_the_learning_rate_schedule_runs_as_without_choices(recorder, tmp_path):
+    """LambdaLR counts skrl's epochs: with four configured, update n begins at step 4n, whatever was chosen."""
+    schedule = {
+        "learning_rate": 0.01,
+        "learning_rate_scheduler": torch.optim.lr_scheduler.LambdaLR,
+        "learning_rate_scheduler_kwargs": {"lr_lambda": lambda step: 0.9**step},
+    }
+    agent, env = build(tmp_path, **schedule)
+    done = run(schedule_epochs(agent, recorder), env, 5)
+    for number, update in enumerate(done):
+        assert list(update["rates"]) == pytest.approx([0.01 * 0.9 ** (CONFIGURED * number)])
+
+
+def test_the_adaptive_learning_rate_makes_one_step_per_update(recorder, tmp_path):
+    """With a divergence far below the threshold each step multiplies the rate by 1.5."""
+    schedule = {
+        "learning_rate": 1e-5,
+        "learning_rate_scheduler": KLAdaptiveLR,
+        "learning_rate_scheduler_kwargs": {"kl_threshold": 10.0, "lr_factor": 1.5},
+    }
+    agent, env = build(tmp_path, **schedule)
+    done = run(schedule_epochs(agent, recorder), env, 5)
+    for number, update in enumerate(done):
+        assert list(update["rates"]) == pytest.approx([1e-5 * 1.5**number])
+
+
+def test_metrics_are_tracked_with_the_agents_data(recorder, tmp_path):
+    agent, env = build(tmp_path)
+    tracked = [update["tracked"] for update in run(schedule_epochs(agent, recorder), env, 3)]
+    assert [numbers["adept/epochs"] for numbers in tracked] == [3.0, 1.0, 2.0]
+    assert [numbers["adept/epochs_done"] for numbers in tracked] == [3.0, 1.0, 2.0]
+    assert [numbers["adept/reward"] for numbers in tracked] == pytest.approx(counting_means(3, STEPS))
+    assert tracked[-1]["adept/choices/1"] == 1.0
+
+
+def test_a_stop_by_divergence_shows_in_the_epochs_done(recorder, tmp_path):
+    agent, env = build(tmp_path, kl_threshold=1e-12, learning_rate=0.1)
+    done = run(schedule_epochs(agent, recorder), env, 3)
+    assert [update["tracked"]["adept/epochs"] for update in done] == [3.0, 1.0, 2.0]
+    for update in done:
+        assert (
+            update["tracked"]["adept/epochs_done"] == update["steps"] / MINIBATCHES < update["tracked"]["adept/epochs"]
+        )
+
+
+@pytest.mark.parametrize("kind", [A2C, TRPO])
+def test_other_agents_are_refused(kind, recorder, tmp_path):
+    agent, _ = build(tmp_path, kind)
+    with pytest.raises(ValueError, match=rf"got {kind.__name__}, .*PPO, PPO_RNN, RPO, RPO_RNN.*build one"):
+        schedule_epochs(agent, recorder)
+
+
+def test_a_second_scheduler_is_refused(recorder, tmp_path):
+    agent, _ = build(tmp_path)
+    with pytest.raises(ValueError, match="one is allowed"):
+        schedule_epochs(schedule_epochs(agent, recorder), recorder)
+
+
+def test_distributed_runs_are_refused(recorder, tmp_path, monkeypatch):
+    agent, _ = build(tmp_path)
+    monkeypatch.setattr("skrl.config.torch._is_distributed", True)
+    with pytest.raises(ValueError, match=r"distributed.*single-process.*without torchrun"):
+        schedule_epochs(agent, recorder)
+
+
+def test_unsupported_versions_are_refused(monkeypatch):
+    monkeypatch.setattr("importlib.metadata.version", lambda package: "1.4.3")
+    with pytest.raises(ImportError, match=r"skrl 1.4.3 .*>=2.1,<2.2: pip install 'adept-rl\[skrl\]'"):
+        import_afresh("adept.integrations.skrl")
+
+
+def test_a_missing_framework_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "skrl", None)
+    with pytest.raises(ImportError, match=r"pip install 'adept-rl\[skrl\]'"):
+        import_afresh("adept.integrations.skrl")

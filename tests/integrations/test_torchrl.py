@@ -1,0 +1,185 @@
+import sys
+import warnings
+
+import pytest
+
+pytest.importorskip("torchrl", reason="needs the environment of torchrl: make test-integrations")
+
+import torch
+from recording import Counting, Recorder, assert_same_state, counting_means, import_afresh
+from tensordict.nn import ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential, TensorDictModule
+from torchrl.checkpoint import Checkpoint
+from torchrl.collectors import Collector
+from torchrl.data import LazyTensorStorage, SamplerWithoutReplacement, TensorDictReplayBuffer
+from torchrl.envs import GymWrapper
+from torchrl.modules import ValueOperator
+from torchrl.objectives import A2CLoss, ClipPPOLoss
+from torchrl.trainers import LRSchedulerHook
+from torchrl.trainers.algorithms.a2c import A2CTrainer
+from torchrl.trainers.algorithms.ppo import PPOTrainer
+
+from adept import GaussianThompson
+from adept.integrations.torchrl import schedule_epochs
+
+pytestmark = pytest.mark.integration
+
+STEPS, BATCH, CONFIGURED = 16, 4, 5
+MINIBATCHES = STEPS // BATCH
+
+
+class Lines:
+    """A logger that keeps what it is given."""
+
+    def __init__(self):
+        self.values = {}
+
+    def log_scalar(self, name, value, step=None):
+        self.values.setdefault(name, []).append(float(value))
+
+
+def networks():
+    logits = TensorDictModule(torch.nn.Linear(3, 2), in_keys=["observation"], out_keys=["logits"])
+    sample = ProbabilisticTensorDictModule(
+        in_keys=["logits"],
+        out_keys=["action"],
+        distribution_class=torch.distributions.OneHotCategorical,
+        return_log_prob=True,
+    )
+    return ProbabilisticTensorDictSequential(logits, sample), ValueOperator(torch.nn.Linear(3, 1), ["observation"])
+
+
+def build(updates, *, kind=PPOTrainer, loss=ClipPPOLoss, **options):
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    actor, critic = networks()
+    loss_module = loss(actor, critic)
+    optimizer = torch.optim.Adam(loss_module.parameters(), lr=0.01)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return kind(
+            collector=Collector(GymWrapper(Counting()), actor, frames_per_batch=STEPS, total_frames=updates * STEPS),
+            total_frames=updates * STEPS,
+            frame_skip=1,
+            optim_steps_per_batch=None,
+            loss_module=loss_module,
+            optimizer=optimizer,
+            num_epochs=CONFIGURED,
+            replay_buffer=TensorDictReplayBuffer(
+                storage=LazyTensorStorage(STEPS), sampler=SamplerWithoutReplacement(), batch_size=BATCH
+            ),
+            gamma=0.0,
+            progress_bar=False,
+            enable_logging=False,
+            log_interval=0,
+            **options,
+        )
+
+
+def run(trainer):
+    """Train; return of each batch the gradient steps and the learning rates."""
+    done = []
+    step, optim_steps = trainer.optimizer.step, trainer.optim_steps
+
+    def counted_step(*args, **kwargs):
+        done[-1][0] += 1
+        done[-1][1].add(trainer.optimizer.param_groups[0]["lr"])
+        return step(*args, **kwargs)
+
+    def counted_optim_steps(batch):
+        done.append([0, set()])
+        optim_steps(batch)
+
+    trainer.optimizer.step, trainer.optim_steps = counted_step, counted_optim_steps
+    trainer.train()
+    return done
+
+
+def test_epochs_that_run_are_the_choices(recorder):
+    trainer = schedule_epochs(build(5), recorder)
+    done = run(trainer)
+    assert recorder.chosen == [3, 1, 2, 3, 1]
+    assert [steps for steps, _ in done] == [MINIBATCHES * epochs for epochs in (3, 1, 2, 3, 1)]
+    assert trainer.num_epochs == CONFIGURED
+
+
+def test_the_previous_choice_gets_the_mean_return(recorder):
+    run(schedule_epochs(build(5), recorder))
+    recorder.assert_credits(counting_means(5, STEPS))
+
+
+def test_padding_is_left_out_of_the_mean(recorder):
+    """A mask that calls the first half of each batch valid leaves the means of the halves."""
+    trainer = build(3)
+
+    def halve(batch):
+        mask = torch.arange(STEPS) < STEPS // 2
+        return batch.set(("collector", "mask"), mask)
+
+    trainer.register_op("batch_process", halve)
+    trainer.total_frames = 3 * STEPS // 2
+    run(schedule_epochs(trainer, recorder))
+    recorder.assert_credits([STEPS * batch + (STEPS // 2 + 1) / 2 for batch in range(3)])
+
+
+@pytest.mark.parametrize("unified", [False, True])
+def test_state_survives_save_and_load(unified, tmp_path):
+    def trainer(updates, scheduler):
+        options = {"checkpoint": Checkpoint()} if unified else {}
+        built = build(updates, save_trainer_file=tmp_path / "trainer", **options)
+        return schedule_epochs(built, scheduler)
+
+    first, second = GaussianThompson([3, 1, 2], seed=5), GaussianThompson([3, 1, 2], seed=6)
+    run(trainer(2, first))  # saved at its end
+    loaded = trainer(3, second)
+    loaded.load_from_file(tmp_path / "trainer")
+    assert second.state_dict() == first.state_dict()
+    assert loaded.collected_frames == 2 * STEPS
+    run(loaded)
+    first.step(counting_means(1, STEPS)[0])
+    assert_same_state(second, first)
+
+
+def test_the_state_of_other_arms_is_refused(recorder):
+    trainer, other = schedule_epochs(build(1), recorder), schedule_epochs(build(1), Recorder([3, 1]))
+    with pytest.raises(ValueError, match=r"arms .*'3', '1', '2'.*drop 'adept'"):
+        other.load_state_dict(trainer.state_dict())
+
+
+@pytest.mark.parametrize(("interval", "steps"), [("batch", 1), ("optim", CONFIGURED * MINIBATCHES)])
+def test_the_learning_rate_schedule_runs_as_without_choices(interval, steps, recorder):
+    """With the optimiser, the configured epochs make 20 steps a batch; with the batch, one."""
+    trainer = build(5)
+    schedule = torch.optim.lr_scheduler.LambdaLR(trainer.optimizer, lambda step: 0.97**step)
+    LRSchedulerHook(schedule, interval=interval).register(trainer)
+    for number, (_, rates) in enumerate(run(schedule_epochs(trainer, recorder))):
+        assert list(rates) == pytest.approx([0.01 * 0.97 ** (steps * number)])
+
+
+def test_metrics_go_to_the_trainers_logger(recorder):
+    logger = Lines()
+    run(schedule_epochs(build(3, logger=logger), recorder))
+    assert logger.values["adept/epochs"] == logger.values["adept/epochs_done"] == [3.0, 1.0, 2.0]
+    assert logger.values["adept/reward"] == pytest.approx(counting_means(3, STEPS))
+    assert logger.values["adept/choices/3"] == [1.0, 1.0, 1.0]
+
+
+def test_other_losses_are_refused(recorder):
+    with pytest.raises(ValueError, match=r"got A2CTrainer with A2CLoss, .*PPOLoss is needed: build a PPOTrainer"):
+        schedule_epochs(build(1, kind=A2CTrainer, loss=A2CLoss), recorder)
+
+
+def test_a_trainer_without_returns_is_refused(recorder):
+    with pytest.raises(ValueError, match=r"no whole batch .*ValueEstimatorHook.*build PPOTrainer so"):
+        schedule_epochs(build(1, add_gae=False), recorder)
+
+
+def test_unsupported_versions_are_refused(monkeypatch):
+    monkeypatch.setattr("importlib.metadata.version", lambda package: "0.9.2")
+    with pytest.raises(ImportError, match=r"torchrl 0.9.2 .*>=0.14,<0.15: pip install 'adept-rl\[torchrl\]'"):
+        import_afresh("adept.integrations.torchrl")
+
+
+def test_a_missing_framework_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torchrl", None)
+    with pytest.raises(ImportError, match=r"pip install 'adept-rl\[torchrl\]'"):
+        import_afresh("adept.integrations.torchrl")
