@@ -39,11 +39,13 @@ def run_one(
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     wandb: bool = False,
     evaluate_at_end: bool | None = None,
+    until: int | None = None,
 ) -> dict[str, Any]:
     """Start or continue the run in a folder, and return its summary; a finished one is only read.
 
     A stop asked for by Ctrl-C or SIGTERM lets the iteration finish, saves, and returns with the state
-    "interrupted". Checkpoints come every so many seconds; when they come changes no number.
+    "interrupted". Checkpoints come every so many seconds; when they come changes no number. With `until` the run
+    pauses, in the same state, after the whole iterations within so many environment steps.
     """
     if read_status(path)["state"] == "done":
         return summary(path)
@@ -53,7 +55,7 @@ def run_one(
         with asked_to_stop() as stop:
             trainer = Trainer(config, execution)
             try:
-                _train(trainer, folder, stop, on_record, on_start, checkpoint_seconds, wandb)
+                _train(trainer, folder, stop, on_record, on_start, checkpoint_seconds, wandb, until)
             finally:
                 trainer.close()
         if trainer.iteration < config.iterations:
@@ -73,7 +75,7 @@ def run_one(
 
 def _train(
     trainer: Trainer, folder: RunFolder, stop: threading.Event, on_record: OnRecord | None,
-    on_start: Callable[[Trainer], None] | None, checkpoint_seconds: float, wandb: bool,
+    on_start: Callable[[Trainer], None] | None, checkpoint_seconds: float, wandb: bool, until: int | None,
 ) -> None:  # fmt: skip
     checkpoint = load_checkpoint(folder.path)
     if checkpoint is not None:
@@ -89,19 +91,20 @@ def _train(
     trackers: list[Tracker] = [TensorBoard(folder.path, step)]
     trackers += [WeightsAndBiases(trainer.config, folder.path)] if wandb else []
     saved = time.monotonic()
+    end = trainer.config.iterations if until is None else until // trainer.config.batch_size
     try:
-        for record in trainer:
+        for record in trainer if trainer.iteration < end else ():
             folder.append(record)
             for tracker in trackers:
                 tracker.log(record)
             if on_record is not None:
                 on_record(record)
-            last = trainer.iteration == trainer.config.iterations
+            last = trainer.iteration >= min(end, trainer.config.iterations)
             if stop.is_set() or last or time.monotonic() - saved >= checkpoint_seconds:
                 folder.save_checkpoint(*trainer.state())
                 folder.set_status("running", iteration=trainer.iteration)
                 saved = time.monotonic()
-            if stop.is_set():
+            if stop.is_set() or last:
                 break
     finally:
         for tracker in trackers:
