@@ -148,7 +148,6 @@ class Walker(gymnasium.Env[Array, Array]):
         self._ranges = [(joint.lowerLimit, joint.upperLimit - joint.lowerLimit) for joint in robot.ordered_joints]
         self._still = [0.0] * len(self._joints)
         self._at_rest = [[0.0]] * len(self._joints)
-        self._soft = [0.1] * len(self._joints)
 
         ground = robot.parts["floor"]
         self._ground = ground.bodies[ground.bodyIndex]
@@ -175,17 +174,15 @@ class Walker(gymnasium.Env[Array, Array]):
         return np.asarray(observation, dtype=np.float32)
 
     def _restart(self) -> Array:
-        """Restore the state saved after the build and draw new joint positions, as the original does."""
-        bullet, client, body, still, soft = self._bullet, self._client, self._body, self._still, self._soft
-        bullet.restoreState(self._world.stateId, physicsClientId=client)
+        """Restore the state saved after the build and draw new joint positions, as the original does.
+
+        What it does besides changes nothing: the motors are off since the build, and the torso starts where it did.
+        """
+        self._bullet.restoreState(self._world.stateId, physicsClientId=self._client)
         positions = self.np_random.uniform(-0.1, 0.1, size=(len(self._joints), 1)).tolist()
-        bullet.resetJointStatesMultiDof(body, self._joints, positions, self._at_rest, client)
-        bullet.setJointMotorControlArray(
-            body, self._joints, bullet.POSITION_CONTROL, still, still, still, soft, soft, client
-        )
+        self._bullet.resetJointStatesMultiDof(self._body, self._joints, positions, self._at_rest, self._client)
         self._contact[:] = [0.0] * len(self._contact)
-        self._initial_z = math.nan  # the height now becomes it
-        observation = self._observe(still)
+        observation = self._observe(self._still)
         self._potential = -self._distance / self._frame
         return observation
 
@@ -201,14 +198,12 @@ class Walker(gymnasium.Env[Array, Array]):
             y += weight * position[1]
         ahead, aside = robot.walk_target_x - x / self._parts, robot.walk_target_y - y / self._parts
         self._distance = math.sqrt(aside * aside + ahead * ahead)
-        self._torso, z = torso, torso[2]
-        if math.isnan(self._initial_z):
-            self._initial_z = z
+        self._torso = torso
         roll, pitch, yaw = bullet.getEulerFromQuaternion(quaternion)
         self._pitch = pitch
         angle = math.atan2(aside, ahead) - yaw
         cos, sin = math.cos(yaw), math.sin(yaw)  # to turn the speed into the body's view
-        values = [z - self._initial_z, math.sin(angle), math.cos(angle)]
+        values = [torso[2] - self._initial_z, math.sin(angle), math.cos(angle)]
         values += (0.3 * (cos * vx + sin * vy), 0.3 * (cos * vy - sin * vx), 0.3 * vz, roll, pitch)
 
         power, at_limit, joints = 0.0, 0, bullet.getJointStates(body, self._joints, client)

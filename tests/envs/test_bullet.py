@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,42 @@ def test_10000_steps_equal_the_original(robot: str) -> None:
         assert terminated > 100
     else:
         assert truncated >= 1
+
+
+def spin_a_joint(client: int) -> None:
+    pybullet.resetJointState(1, 4, 0.0, 400.0, physicsClientId=client)
+
+
+def sink_into_the_ground(client: int) -> None:
+    pybullet.resetBasePositionAndOrientation(1, [0, 0, -2], [0, 0, 0, 1], physicsClientId=client)
+
+
+def break_the_physics(client: int) -> None:
+    pybullet.resetJointState(1, 8, float("nan"), 0.0, physicsClientId=client)
+
+
+@pytest.mark.parametrize(
+    ("robot", "provoke", "ends"),
+    [
+        ("HalfCheetah", spin_a_joint, False),
+        ("Ant", sink_into_the_ground, True),
+        ("HalfCheetah", break_the_physics, True),
+    ],
+)
+def test_what_random_steps_seldom_meet(robot: str, provoke: Callable[[int], None], ends: bool) -> None:
+    original, lean = gymnasium.make(f"{robot}BulletEnv-v0", disable_env_checker=True), bullet.make(robot)
+    action = np.full(lean.action_space.shape, 0.5, np.float32)
+    results = []
+    for env in (original, lean):
+        env.reset(seed=7)
+        provoke(lean._client if env is lean else original.unwrapped.physicsClientId)
+        results.append(env.step(action)[:3])
+    (expected, expected_reward, expected_end), (observation, reward, end) = results
+    np.testing.assert_allclose(observation, expected, rtol=2e-7, atol=1e-7)
+    np.testing.assert_allclose(reward, expected_reward, rtol=1e-6, atol=1e-6)
+    assert end == expected_end == ends
+    if provoke is spin_a_joint:
+        assert np.abs(expected).max() == 5  # so the clip was met
 
 
 def trajectory(env: bullet.Walker, seed: int, steps: int = 60) -> list[Any]:
