@@ -41,7 +41,7 @@ def count_gradient_steps(model):
 
     def counted_one_update(*args, **kwargs):
         updates[-1]["steps"] += 1
-        updates[-1]["rates"].add(float(model.policy.actor_state.opt_state[1].hyperparams["learning_rate"]))
+        updates[-1]["rates"].add(round(float(model.policy.actor_state.opt_state[1].hyperparams["learning_rate"]), 7))
         return one_update(*args, **kwargs)
 
     def counted_train():

@@ -1,0 +1,200 @@
+import sys
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the environment of trl: make test-integrations")
+
+import torch
+from datasets import Dataset
+from recording import assert_same_state, import_afresh
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM, TrainerCallback
+from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer, SFTConfig, SFTTrainer
+
+from adept import GaussianThompson
+from adept.integrations.trl import schedule_epochs
+
+pytestmark = pytest.mark.integration
+
+WORDS = ["<pad>", "<eos>", *"abcdefgh"]
+KINDS = {GRPOTrainer: GRPOConfig, RLOOTrainer: RLOOConfig}
+PLANNED = 3
+
+
+def tokenizer():
+    vocabulary = Tokenizer(models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="<pad>"))
+    vocabulary.pre_tokenizer = pre_tokenizers.Whitespace()
+    return PreTrainedTokenizerFast(tokenizer_object=vocabulary, pad_token="<pad>", eos_token="<eos>")
+
+
+def model():
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "max_position_embeddings": 32}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1}
+    special = {"pad_token_id": 0, "eos_token_id": 1, "bos_token_id": None}
+    return Qwen2ForCausalLM(Qwen2Config(vocab_size=len(WORDS), **sizes, **heads, **special))
+
+
+class Rewards:
+    """The n-th generation is rewarded with n on average; the fourth completion of a prompt gets no score."""
+
+    __name__ = "counting"
+
+    def __init__(self):
+        self.generations = 0
+
+    def __call__(self, completions, **_):
+        self.generations += 1
+        group = [self.generations - 0.5, float(self.generations), self.generations + 0.5, None]
+        return [group[index % 4] for index in range(len(completions))]
+
+
+def build(tmp_path, kind=GRPOTrainer, *, steps=12, **options):
+    options = {
+        "output_dir": str(tmp_path),
+        "per_device_train_batch_size": 4,
+        "num_generations": 4,
+        "gradient_accumulation_steps": 2,
+        "steps_per_generation": 2,
+        "max_completion_length": 4,
+        "num_iterations": PLANNED,
+        "max_steps": steps,
+        "beta": 0.0,
+        "learning_rate": 0.01,
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "report_to": "none",
+        "use_cpu": True,
+        "bf16": False,
+        "gradient_checkpointing": False,
+        "disable_tqdm": True,
+    } | options
+    prompts = Dataset.from_dict({"prompt": [f"{first} {second}" for first in "abcd" for second in "efgh"]})
+    return kind(
+        model=model(),
+        reward_funcs=Rewards(),
+        args=KINDS[kind](**options),
+        train_dataset=prompts,
+        processing_class=tokenizer(),
+    )
+
+
+def train(trainer, resume=None):
+    """Train; return for each planned step whether the weights moved, and the learning rate of it."""
+    steps = []
+    weights = [parameter for parameter in trainer.model.parameters() if parameter.requires_grad]
+
+    class Watch(TrainerCallback):
+        def on_step_begin(self, args, state, control, **_):
+            self.before = [weight.detach().clone() for weight in weights]
+            self.rate = trainer.lr_scheduler.get_last_lr()[0]
+
+        def on_step_end(self, args, state, control, **_):
+            moved = any(not torch.equal(old, new) for old, new in zip(self.before, weights, strict=True))
+            steps.append((moved, self.rate))
+
+    trainer.add_callback(Watch())
+    trainer.train(resume_from_checkpoint=resume)
+    return steps
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_passes_that_run_are_the_choices(kind, tmp_path, recorder):
+    """Each generation plans three optimiser steps; of them the first K move the weights."""
+    trainer = schedule_epochs(build(tmp_path, kind), recorder)
+    steps = train(trainer)
+    assert recorder.chosen == [3, 1, 2, 3]
+    expected = [position < epochs for epochs in (3, 1, 2, 3) for position in range(PLANNED)]
+    assert [moved for moved, _ in steps] == expected
+    # Adam counts the steps in which it was given gradients.
+    state = next(iter(trainer.optimizer.state.values()))
+    assert int(state["step"]) == 3 + 1 + 2 + 3
+    assert trainer.reward_funcs[0].generations == 4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_previous_choice_gets_the_mean_reward(kind, tmp_path, recorder):
+    train(schedule_epochs(build(tmp_path, kind), recorder))
+    recorder.assert_credits([1.0, 2.0, 3.0, 4.0])
+
+
+def test_the_learning_rate_follows_the_plan_not_the_choices(tmp_path, recorder):
+    steps = train(schedule_epochs(build(tmp_path, lr_scheduler_type="linear", warmup_steps=0), recorder))
+    assert [rate for _, rate in steps] == pytest.approx([0.01 * (1 - number / 12) for number in range(12)])
+
+
+@pytest.mark.parametrize("save_steps", [6, 7])
+def test_state_survives_save_and_resume(save_steps, tmp_path):
+    """A checkpoint between two generations, and one within the third: its pass goes on, the choice stays."""
+    first, second = GaussianThompson([3, 1, 2], seed=5), GaussianThompson([3, 1, 2], seed=6)
+    saving = {"save_strategy": "steps", "save_steps": save_steps}
+    train(schedule_epochs(build(tmp_path, steps=save_steps, **saving), first))
+    resumed = schedule_epochs(build(tmp_path, **saving), second)
+    train(resumed, resume=str(tmp_path / f"checkpoint-{save_steps}"))
+    # The twin is told what the resumed run was told: a new run's rewards count from 1 again.
+    generations = resumed.reward_funcs[0].generations
+    rewards = [1.0, 2.0] if save_steps == 6 else [float(generations)]
+    for reward in rewards:
+        first.step(reward)
+    assert resumed.state.global_step == 12
+    assert_same_state(second, first)
+
+
+def test_a_resume_within_a_generation_keeps_its_choice(tmp_path):
+    """Step 7 is the second of the three planned ones of the third generation, for which 2 passes were chosen."""
+    first, second = Recorder([3, 1, 2]), Recorder([3, 1, 2])
+    saving = {"save_strategy": "steps", "save_steps": 7}
+    train(schedule_epochs(build(tmp_path, steps=7, **saving), first))
+    steps = train(schedule_epochs(build(tmp_path, **saving), second), resume=str(tmp_path / "checkpoint-7"))
+    assert [moved for moved, _ in steps] == [True, False, True, True, True]
+    assert (first.chosen, second.chosen) == ([3, 1, 2], [3])
+    # The completions of the third generation were not saved, so the resumed run made them anew, for no credit.
+    assert second.credits == [(2, 2.0)]
+
+
+def test_metrics_go_to_the_trainers_logs(tmp_path, recorder):
+    trainer = schedule_epochs(build(tmp_path), recorder)
+    train(trainer)
+
+    def logged(name):
+        return [entry[name] for entry in trainer.state.log_history if name in entry]
+
+    assert logged("adept/epochs") == logged("adept/epochs_done") == [3.0, 1.0, 2.0, 3.0]
+    assert logged("adept/reward") == [1.0, 2.0, 3.0, 4.0]
+    assert logged("adept/choices/3") == [1.0, 1.0, 1.0, 2.0]
+
+
+def test_a_plan_that_cannot_hold_the_choices_is_refused(tmp_path, recorder):
+    with pytest.raises(ValueError, match=r"num_iterations is 2, the arms are \(3, 1, 2\).*set num_iterations=3"):
+        schedule_epochs(build(tmp_path, num_iterations=2), recorder)
+
+
+def test_a_pass_that_ends_within_an_optimiser_step_is_refused(tmp_path, recorder):
+    with pytest.raises(ValueError, match=r"steps_per_generation is 1, .* is 2; .*multiple of the second"):
+        schedule_epochs(build(tmp_path, steps_per_generation=1), recorder)
+
+
+def test_other_trainers_are_refused(tmp_path, recorder):
+    args = SFTConfig(output_dir=str(tmp_path), report_to="none", use_cpu=True, bf16=False, max_steps=1)
+    data = Dataset.from_dict({"text": ["a b c"]})
+    trainer = SFTTrainer(model=model(), args=args, train_dataset=data, processing_class=tokenizer())
+    with pytest.raises(ValueError, match=r"got SFTTrainer, .*GRPOTrainer and RLOOTrainer.*build one"):
+        schedule_epochs(trainer, recorder)
+
+
+def test_a_second_scheduler_is_refused(tmp_path, recorder):
+    with pytest.raises(ValueError, match="one is allowed"):
+        schedule_epochs(schedule_epochs(build(tmp_path), recorder), recorder)
+
+
+def test_unsupported_versions_are_refused(monkeypatch):
+    monkeypatch.setattr("importlib.metadata.version", lambda package: "0.24.0")
+    with pytest.raises(ImportError, match=r"trl 0.24.0 .*>=1.16,<1.17: pip install 'adept-rl\[trl\]'"):
+        import_afresh("adept.integrations.trl")
+
+
+def test_a_missing_framework_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "trl", None)
+    with pytest.raises(ImportError, match=r"pip install 'adept-rl\[trl\]'"):
+        import_afresh("adept.integrations.trl")
