@@ -140,14 +140,14 @@ def results_of(study: Study, directory: Path) -> StudyResults:
                 if not (path / "config.json").exists() and key in packed:
                     status = packed[key].status
                 config = study.config(*key)
-                state = state_of(status, study.iterations(task))
+                state = state_of(status, None if study.until is None else study.iterations(task))
                 cells.append(Cell(*key, state, path, config, status.get("error") if state == "failed" else None))
     return StudyResults(study, directory, tuple(cells), packed)
 
 
-def state_of(status: Mapping[str, Any], iterations: int) -> str:
-    """Return a cell's state: a run that was paused where the study wants it to pause is done."""
-    if status["state"] == "interrupted" and status.get("iteration", 0) >= iterations:
+def state_of(status: Mapping[str, Any], pause: int | None) -> str:
+    """Return a cell's state: a run that has been paused at the iteration where the study pauses it is done."""
+    if pause is not None and status["state"] == "interrupted" and status.get("iteration", 0) >= pause:
         return "done"
     return str(status["state"])
 

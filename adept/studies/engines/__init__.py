@@ -1,0 +1,32 @@
+"""Engines: ways of carrying out the cells of a study. A new one is one file and one line in `ENGINES`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from adept.studies.work import Job, Settings
+
+TICK_SECONDS = 0.5
+"""An engine yields at least this often, with an event or with None."""
+
+ENGINES = ("local", "ray")
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something happened to a cell."""
+
+    kind: Literal["started", "retried", "done", "interrupted", "failed"]
+    job: Job
+    error: str | None = None
+
+
+class Engine(Protocol):
+    """Carry out jobs, in their order where it can, and go on when some fail."""
+
+    description: str
+
+    def run(self, jobs: Sequence[Job], settings: Settings) -> Iterator[Event | None]:
+        """Yield events as they come; closing the iterator stops the work under way, which saves itself first."""

@@ -1,0 +1,144 @@
+"""How far a study has come, on stderr: bars in a terminal, plain lines elsewhere, and when it will be done."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from adept.studies.engines import Event
+from adept.studies.results import StudyResults
+from adept.studies.work import Job, last_iteration
+
+LINE_SECONDS = 60.0
+REFRESH_SECONDS = 1.0
+FIRST_GUESS_SECONDS = 5.0
+"""Before so much time has passed, no guess is made of what is left."""
+
+
+class Progress:
+    """Follow the events of an engine; steps made are read from the runs' folders."""
+
+    def __init__(self, results: StudyResults, jobs: Sequence[Job], engine: str, *, stream: Any = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._cells = len(results.cells)
+        self._over = len(results.cells) - len(jobs)
+        budget = results.study.budget
+        self._total = sum(budget[job.task] for job in jobs)
+        self._made = {job: last_iteration(job.path) * job.config.batch_size for job in jobs}
+        self._at_start = sum(self._made.values())
+        self._running: dict[Job, float] = {}
+        self._failed = 0
+        self._started = self._lined = self._looked = time.monotonic()
+        self._bars: Any = None
+        self._say(f"study {results.study.name}: {len(jobs)} of {self._cells} runs to do, by {engine}")
+
+    def __enter__(self) -> Self:
+        if self._stream.isatty():
+            self._bars = _Bars(self._total)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bars is not None:
+            self._bars.close()
+
+    def show(self, event: Event | None) -> None:
+        """Take in an event, or a moment without one."""
+        now = time.monotonic()
+        if event is not None:
+            self._note(event, now)
+        if now - self._looked >= REFRESH_SECONDS:
+            self._looked = now
+            for job in self._running:
+                self._made[job] = last_iteration(job.path) * job.config.batch_size
+            if self._bars is not None:
+                self._bars.show(self._made, self._running, sum(self._made.values()), self._summary(now))
+            elif now - self._lined >= LINE_SECONDS:
+                self._lined = now
+                self._say(self._summary(now))
+
+    def _note(self, event: Event, now: float) -> None:
+        job = event.job
+        if event.kind == "started":
+            self._running[job] = now
+            return
+        if event.kind == "retried":
+            self._say(f"{job}: {event.error}; trying again")
+            return
+        took = now - self._running.pop(job, now)
+        self._made[job] = last_iteration(job.path) * job.config.batch_size
+        if event.kind == "interrupted":
+            return
+        self._over += 1
+        self._failed += event.kind == "failed"
+        what = f"failed: {event.error}" if event.kind == "failed" else f"done in {duration(took)}"
+        if self._bars is None or event.kind == "failed":
+            self._say(f"[{self._over}/{self._cells}] {job} {what} · {self._left(now)}")
+
+    def _summary(self, now: float) -> str:
+        failed = f", {self._failed} failed" if self._failed else ""
+        return f"{self._over} of {self._cells} runs over{failed}, {len(self._running)} running · {self._left(now)}"
+
+    def _left(self, now: float) -> str:
+        elapsed = now - self._started
+        made = sum(self._made.values())
+        if elapsed < FIRST_GUESS_SECONDS or made <= self._at_start:
+            return "time left unknown yet"
+        seconds = (self._total - made) / (made - self._at_start) * elapsed
+        return f"about {duration(seconds)} left"
+
+    def _say(self, text: str) -> None:
+        if self._bars is not None:
+            self._bars.say(text)
+        else:
+            print(text, file=self._stream, flush=True)
+
+
+class _Bars:
+    """Bars of rich: one for the study, one for each run under way."""
+
+    def __init__(self, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn
+        from rich.progress import Progress as RichProgress
+
+        columns = (BarColumn(bar_width=24), TextColumn("{task.percentage:>3.0f}%"), TextColumn("{task.description}"))
+        self._progress = RichProgress(*columns, console=Console(stderr=True), transient=True)
+        self._study = self._progress.add_task("", total=total)
+        self._tasks: dict[Job, Any] = {}
+        self._progress.start()
+
+    def show(self, made: dict[Job, int], running: dict[Job, float], done: int, summary: str) -> None:
+        """Draw the bars anew."""
+        self._progress.update(self._study, completed=done, description=summary)
+        for job in running:
+            if job not in self._tasks:
+                total = job.iterations * job.config.batch_size
+                self._tasks[job] = self._progress.add_task(str(job), total=total)
+            self._progress.update(self._tasks[job], completed=made[job])
+        for job in [job for job in self._tasks if job not in running]:
+            self._progress.remove_task(self._tasks.pop(job))
+
+    def say(self, text: str) -> None:
+        """Print a line above the bars."""
+        self._progress.console.print(text, markup=False, highlight=False)
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        self._progress.stop()
+
+
+def duration(seconds: float) -> str:
+    """Return a span of time in the two units that matter."""
+    seconds = round(seconds)
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 3600:
+        return f"{seconds // 60} min {seconds % 60:02d} s"
+    if seconds < 48 * 3600:
+        return f"{seconds // 3600} h {seconds % 3600 // 60:02d} min"
+    return f"{seconds / 86400:.1f} days"
