@@ -6,7 +6,7 @@ pytest.importorskip("trl", reason="needs the environment of trl: make test-integ
 
 import torch
 from datasets import Dataset
-from recording import assert_same_state, import_afresh
+from recording import Recorder, assert_same_state, import_afresh
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer, SFTConfig, SFTTrainer
@@ -144,7 +144,7 @@ def test_state_survives_save_and_resume(save_steps, tmp_path):
 def test_a_resume_within_a_generation_keeps_its_choice(tmp_path):
     """Step 7 is the second of the three planned ones of the third generation, for which 2 passes were chosen."""
     first, second = Recorder([3, 1, 2]), Recorder([3, 1, 2])
-    saving = {"save_strategy": "steps", "save_steps": 7}
+    saving = {"save_strategy": "steps", "save_steps": 7, "lr_scheduler_type": "constant"}
     train(schedule_epochs(build(tmp_path, steps=7, **saving), first))
     steps = train(schedule_epochs(build(tmp_path, **saving), second), resume=str(tmp_path / "checkpoint-7"))
     assert [moved for moved, _ in steps] == [True, False, True, True, True]
