@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import importlib.util
 from functools import cache
 from pathlib import Path
 
 from adept.envs.base import Environments
 from adept.envs.pool import PoolEnvironments
-from adept.extras import MissingExtra
+from adept.extras import MissingExtra, require
 from adept.names import unknown_name
 
 GAMES = (
@@ -39,3 +40,7 @@ def load_qt() -> None:
         if found is None:
             raise MissingExtra(f"Procgen needs {name} of the wheel PyQt5-Qt5: pip install 'adept-rl[envpool]'")
         ctypes.CDLL(str(found), mode=ctypes.RTLD_GLOBAL)
+    # EnvPool tries the libraries when it is first imported, and remembers a failure.
+    module = require("envpool.procgen", "envpool")
+    if getattr(module, "_PROCGEN_IMPORT_ERROR", None) is not None:
+        importlib.reload(module)

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from adept.config import Config
+from adept.envs import Continuous, Discrete, make_environments
+from adept.envs.pool import PoolEnvironments
+from adept.envs.single import SingleEnvironments
+
+envpool = pytest.importorskip("envpool")
+
+
+def config(env: str, count: int = 3) -> Config:
+    return Config(env=env, environments=count, rollout_length=8, minibatch_size=8 * count, steps=8 * count)
+
+
+def test_a_pool_gives_the_rows_of_envpool_without_its_resets() -> None:
+    """Stepping EnvPool itself with the same seeds and actions: equal but for the rows after an end."""
+    count, steps = 4, 900
+    ours = PoolEnvironments("MiniGrid-Empty-5x5-v0", count)
+    rng = np.random.default_rng(0)
+    actions = rng.integers(0, 3, (count, steps))
+    first = ours.restart(7)
+    # Drive each environment of EnvPool one by one, feeding its own actions and dropping its reset rows.
+    theirs = envpool.make("MiniGrid-Empty-5x5-v0", env_type="gymnasium", num_envs=count, seed=7)
+    raw = theirs.reset()[0]["image"]
+    assert np.array_equal(first, raw.transpose(0, 3, 1, 2))
+    taken = np.zeros(count, np.int64)
+    resetting = np.zeros(count, np.bool_)
+    rows: list[list[tuple[float, bool, bool, bytes]]] = [[] for _ in range(count)]
+    ends = 0
+    while taken.min() < steps:
+        chosen = np.array([actions[i, min(taken[i], steps - 1)] for i in range(count)], np.int32)
+        observations, rewards, terminated, truncated, _ = theirs.step(chosen)
+        for i in range(count):
+            picture = observations["image"][i].transpose(2, 0, 1).tobytes()
+            if resetting[i]:
+                reward, ended, cut, _ = rows[i][-1]
+                rows[i][-1] = (reward, ended, cut, picture)  # what to act on next is the new episode's first
+            else:
+                rows[i].append((float(rewards[i]), bool(terminated[i]), bool(truncated[i]), picture))
+                taken[i] += 1
+            resetting[i] = not resetting[i] and (terminated[i] or truncated[i])
+            ends += int(resetting[i])
+    assert ends > 20
+    for step in range(steps - 1):
+        result = ours.step(actions[:, step])
+        for i in range(count):
+            reward, ended, cut, picture = rows[i][step]
+            assert (float(result.rewards[i]), bool(result.terminated[i])) == (reward, ended)
+            assert bool(result.truncated[i]) == (cut and not ended)
+            assert result.observations[i].tobytes() == picture
+        done = result.terminated | result.truncated
+        assert (result.final_observations is None) == (not done.any())
+        if result.final_observations is not None:
+            assert len(result.final_observations) == done.sum()
+    ours.close()
+
+
+@pytest.mark.parametrize(
+    ("env", "shape", "dtype", "actions"),
+    [
+        ("minigrid/DoorKey-6x6", (3, 7, 7), np.uint8, Discrete(7)),
+        ("gymnasium/CartPole-v1", (4,), np.float32, Discrete(2)),
+        ("gymnasium/Pendulum-v1", (3,), np.float32, Continuous((-2.0,), (2.0,))),
+        ("gymnasium/tiny/Identity-v0", (3,), np.float32, Discrete(3)),
+        ("gymnasium/tiny/Picture-v0", (3, 64, 64), np.uint8, Discrete(3)),
+        ("envpool/Pong-v5", (4, 84, 84), np.uint8, Discrete(6)),
+        ("envpool/HalfCheetah-v4", (17,), np.float32, Continuous((-1.0,) * 6, (1.0,) * 6)),
+        ("envpool/CartPole-v1", (4,), np.float32, Discrete(2)),
+        pytest.param("procgen/bigfish", (3, 64, 64), np.uint8, Discrete(15), marks=pytest.mark.procgen),
+        ("pybullet/Hopper", (15,), np.float32, Continuous((-1.0,) * 3, (1.0,) * 3)),
+    ],
+)
+def test_every_backend_keeps_the_contract(env: str, shape: tuple[int, ...], dtype: type, actions: object) -> None:
+    """Shapes and types, and the same seed twice gives the same rows: restarted, and made anew."""
+    if env.startswith("pybullet"):
+        pytest.importorskip("pybullet")
+    trajectories = []
+    environments = make_environments(config(env))
+    for attempt in range(3):
+        if attempt == 2:
+            environments.close()
+            environments = make_environments(config(env))
+        assert environments.observation_shape == shape
+        assert environments.observation_dtype == dtype
+        assert environments.actions == actions
+        rng = np.random.default_rng(0)
+        rows = [environments.restart(5)]
+        for _ in range(60):
+            if isinstance(actions, Discrete):
+                chosen = rng.integers(0, actions.n, 3)
+            else:
+                assert isinstance(actions, Continuous)
+                chosen = rng.uniform(actions.low, actions.high, (3, len(actions.low))).astype(np.float32)
+            result = environments.step(chosen)
+            assert result.observations.shape == (3, *shape)
+            assert result.observations.dtype == dtype
+            assert result.rewards.dtype == np.float32
+            assert not (result.terminated & result.truncated).any()
+            rows.append(result.observations.copy())
+            rows.append(result.rewards.copy())
+        trajectories.append(b"".join(row.tobytes() for row in rows))
+    environments.close()
+    assert trajectories[0] == trajectories[1] == trajectories[2]
+
+
+@pytest.mark.procgen
+def test_procgen_levels() -> None:
+    """With one level every restart shows the same picture; with all of them the pictures differ."""
+    from adept.envs import procgen
+
+    one = procgen.make("coinrun", 4, levels=1).restart(3)
+    assert all(np.array_equal(one[0], picture) for picture in one)
+    many = procgen.make("coinrun", 4, levels=0).restart(3)
+    assert not all(np.array_equal(many[0], picture) for picture in many)
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        ("minigrid/DoorKey-6x7", "did you mean 'DoorKey-6x6'"),
+        ("procgen/bigfsh", "did you mean 'bigfish'"),
+        ("pybullet/Antt", "did you mean 'Ant'"),
+        ("gymnasium/CartPol-v1", "did you mean 'CartPole-v1'"),
+        ("envpool/Pong-v4", "did you mean 'Pong-v5'"),
+        ("minigird/DoorKey-6x6", "did you mean 'minigrid'"),
+        ("gymnasium/Blackjack-v1", None),
+    ],
+)
+def test_unknown_names_answer_with_the_nearest(env: str, message: str | None) -> None:
+    if message is None:
+        assert make_environments(config(env)).observation_shape == (32 + 11 + 2,)  # a tuple, flattened
+    else:
+        with pytest.raises(ValueError, match=message):
+            make_environments(config(env))
+
+
+def test_spaces_that_do_not_fit_are_refused() -> None:
+    import gymnasium
+    from gymnasium import spaces
+
+    class Odd(gymnasium.Env):  # type: ignore[type-arg]
+        observation_space = spaces.Box(0, 1, (2,))
+        action_space = spaces.MultiDiscrete([2, 2])
+
+    with pytest.raises(ValueError, match="only one discrete choice or a vector"):
+        SingleEnvironments("odd", Odd, 1)

@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from adept.config import Config, Execution
+from adept.records import (
+    RunFolder,
+    load_checkpoint,
+    read_config,
+    read_evaluations,
+    read_iterations,
+    read_status,
+    run_path,
+    write_aside,
+)
+from adept.runner import run_one
+
+REFERENCE = Execution(fast=False)
+
+
+def small(env: str = "gymnasium/tiny/Identity-v0", **settings: Any) -> Config:
+    base: dict[str, Any] = {
+        "environments": 4, "rollout_length": 16, "minibatch_size": 32, "steps": 64 * 12, "scheduler": "thompson",
+        "arms": (3, 1), "normalize_rewards": True, "restart_every": 5, "network": "auto",
+    }  # fmt: skip
+    return Config(env=env, **base | settings)
+
+
+def rows(path: Path) -> list[list[str]]:
+    with open(path / "iterations.csv") as file:
+        header, *lines = csv.reader(file)
+    keep = [index for index, name in enumerate(header) if "seconds" not in name]
+    return [[line[index] for index in keep] for line in [header, *lines]]
+
+
+class Stop(Exception):
+    pass
+
+
+def stop_after(iteration: int) -> Any:
+    def on_record(record: dict[str, float]) -> None:
+        if record["iteration"] == iteration:
+            raise Stop
+
+    return on_record
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        small(),
+        small(normalize_observations=True, scheduler="ucb"),
+        small("gymnasium/tiny/Follow-v0", normalize_observations=True),
+        small("minigrid/DoorKey-5x5", network="minigrid"),
+    ],
+    ids=["discrete", "normalised", "continuous", "envpool"],
+)
+@pytest.mark.parametrize("iteration", [3, 5, 8])
+def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path: Path, config: Config, iteration: int) -> None:
+    """Stopped within, at and after a restart of the environments; every column but the clock's is the same."""
+    run_one(config, tmp_path / "whole", REFERENCE)
+    with pytest.raises(Stop):
+        run_one(config, tmp_path / "cut", REFERENCE, on_record=stop_after(iteration), checkpoint_seconds=0)
+    assert read_status(tmp_path / "cut")["state"] == "failed"
+    run_one(config, tmp_path / "cut", REFERENCE)
+    assert rows(tmp_path / "cut") == rows(tmp_path / "whole")
+    whole, cut = load_checkpoint(tmp_path / "whole"), load_checkpoint(tmp_path / "cut")
+    assert whole is not None
+    assert cut is not None
+    assert whole[1].keys() == cut[1].keys()
+    assert all(np.array_equal(whole[1][name], cut[1][name]) for name in whole[1])
+    assert {**whole[0], "seconds": 0} == {**cut[0], "seconds": 0}
+
+
+def test_rows_after_the_checkpoint_come_again_once(tmp_path: Path) -> None:
+    """A checkpoint at iteration 1, three more rows after it: the resumed run has every row once."""
+    config = small()
+    checkpoint_once = iter([0.0])
+
+    with pytest.raises(Stop):
+        run_one(config, tmp_path / "a", REFERENCE, on_record=stop_after(1), checkpoint_seconds=next(checkpoint_once))
+    with pytest.raises(Stop):
+        run_one(config, tmp_path / "a", REFERENCE, on_record=stop_after(4), checkpoint_seconds=1e9)
+    assert len(read_iterations(tmp_path / "a")["step"]) == 4
+    run_one(config, tmp_path / "a", REFERENCE)
+    assert read_iterations(tmp_path / "a")["iteration"].tolist() == list(range(1, 13))
+
+
+COMMAND = [sys.executable, "-m", "adept.cli", "train", "--env", "gymnasium/CartPole-v1", "--steps", "131072",
+           "--no-fast", "--json"]  # fmt: skip
+
+
+def start(out: Path, *extra: str) -> subprocess.Popen[str]:
+    command = [*COMMAND, "--out", str(out), *extra]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_rows(out: Path, count: int) -> Path:
+    for _ in range(600):
+        found = list(out.glob("*/*/iterations.csv"))
+        if found and len(found[0].read_text().splitlines()) > count:
+            return found[0].parent
+        time.sleep(0.05)
+    raise AssertionError("the run wrote no rows")
+
+
+@pytest.mark.slow
+def test_sigkill_loses_nothing_that_was_checkpointed_and_ctrl_c_saves(tmp_path: Path) -> None:
+    whole = start(tmp_path / "whole")
+    killed = start(tmp_path / "killed", "--checkpoint-seconds", "0")
+    path = wait_for_rows(tmp_path / "killed", 5)
+    killed.kill()
+    killed.wait()
+    done = len(read_iterations(path)["step"])
+    assert read_status(path)["state"] == "interrupted"  # by its lock, which nobody holds
+    asked = start(tmp_path / "killed", "--checkpoint-seconds", "1e9")
+    wait_for_rows(tmp_path / "killed", done + 5)
+    asked.send_signal(signal.SIGINT)
+    out, err = asked.communicate(timeout=60)
+    assert asked.returncode == 130, err
+    assert "the same command continues" in err
+    assert json.loads(out)["state"] == "interrupted"
+    saved = len(read_iterations(path)["step"])
+    checkpoint = load_checkpoint(path)
+    assert checkpoint is not None
+    assert checkpoint[0]["iteration"] == saved > done
+    last = start(tmp_path / "killed")
+    out, err = last.communicate(timeout=120)
+    assert last.returncode == 0, err
+    assert f"continuing after iteration {saved}" in err
+    whole.communicate(timeout=120)
+    assert rows(path) == rows(next(tmp_path.glob("whole/*/*")))
+
+
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    config, path = small(), tmp_path / "run"
+    run_one(config, tmp_path / "whole", REFERENCE)
+    with pytest.raises(Stop):
+        run_one(config, path, REFERENCE, on_record=stop_after(7), checkpoint_seconds=0)
+    older, newest = sorted((path / "checkpoint").glob("*.npz"))
+    content = newest.read_bytes()
+    newest.write_bytes(content[: len(content) // 2])
+    run_one(config, path, REFERENCE)
+    assert f"checkpoint {newest.name} is damaged" in caplog.text
+    assert rows(path) == rows(tmp_path / "whole")
+    for file in (path / "checkpoint").glob("*.npz"):
+        damaged = bytearray(file.read_bytes())
+        damaged[len(damaged) // 2] ^= 0xFF  # one flipped byte is caught by the archive's sums
+        file.write_bytes(damaged)
+    with pytest.raises(ValueError, match="every checkpoint .* is damaged"):
+        load_checkpoint(path)
+
+
+def test_loading_a_checkpoint_executes_nothing(tmp_path: Path) -> None:
+    class Bomb:
+        def __reduce__(self) -> Any:
+            return os.mkdir, (str(tmp_path / "exploded"),)
+
+    (tmp_path / "checkpoint").mkdir()
+    np.savez(tmp_path / "checkpoint" / "00000001.npz", values=np.array([Bomb()], dtype=object), allow_pickle=True)
+    with pytest.raises(ValueError, match="damaged"):
+        load_checkpoint(tmp_path)
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_a_finished_run_is_never_overwritten(tmp_path: Path) -> None:
+    summary = run_one(small(), tmp_path / "run", REFERENCE)
+    assert summary["state"] == "done"
+    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "run").rglob("*")}
+    assert run_one(small(), tmp_path / "run", REFERENCE) == summary
+    assert before == {file: file.stat().st_mtime_ns for file in (tmp_path / "run").rglob("*")}
+
+
+def test_a_folder_of_another_run_or_another_process_is_refused(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run", small())
+    with pytest.raises(ValueError, match="another process"):
+        RunFolder(tmp_path / "run", small())
+    assert read_status(tmp_path / "run")["state"] == "missing"
+    folder.set_status("running")
+    assert read_status(tmp_path / "run")["state"] == "running"
+    folder.close()
+    assert read_status(tmp_path / "run")["state"] == "interrupted"
+    with pytest.raises(ValueError, match="another configuration"):
+        RunFolder(tmp_path / "run", small(seed=7))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="cannot write"):
+        RunFolder(tmp_path / "file" / "run", small())
+
+
+def test_a_failed_run_says_why_and_keeps_its_rows(tmp_path: Path) -> None:
+    config = small("gymnasium/tiny/Poison-v0", environments=1, rollout_length=64, minibatch_size=64, steps=1280)
+    with pytest.raises(ValueError, match="not finite"):
+        run_one(config, tmp_path / "run", REFERENCE)
+    status = read_status(tmp_path / "run")
+    assert status["state"] == "failed"
+    assert "not finite" in status["error"]
+    assert len(read_iterations(tmp_path / "run")["step"]) >= 1
+
+
+def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
+    config = small()
+    folder = RunFolder(tmp_path, config)
+    folder.append({"iteration": 1, "score": float("nan"), "loss": 0.1})
+    folder.append({"iteration": 2, "score": 1 / 3, "loss": -2e-30})
+    folder.close()
+    assert read_config(tmp_path) == config
+    with open(tmp_path / "iterations.csv", "a") as file:
+        file.write("3,0.5")  # a kill in the middle of a line
+    columns = read_iterations(tmp_path)
+    assert columns["iteration"].tolist() == [1, 2]
+    assert np.isnan(columns["score"][0])
+    assert columns["score"][1] == 1 / 3
+    assert columns["loss"].tolist() == [0.1, -2e-30]
+    assert read_evaluations(tmp_path) == []
+
+
+def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    write_aside(file, "old")
+
+    def fail(stream: Any) -> None:
+        stream.write(b"half")
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_aside(file, fail)
+    assert file.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_the_same_configuration_lives_in_the_same_place(tmp_path: Path) -> None:
+    assert run_path(tmp_path, small()) == run_path(tmp_path, small())
+    assert run_path(tmp_path, small()) != run_path(tmp_path, small(learning_rate=1e-4))
+
+
+def test_tensorboard_has_the_tags_people_expect(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    run_one(small(), tmp_path / "run", REFERENCE)
+    events = EventAccumulator(str(tmp_path / "run"))
+    events.Reload()
+    tags = set(events.Tags()["scalars"])
+    assert {"charts/episodic_return", "charts/SPS", "losses/policy_loss", "adept/epochs", "adept/reward"} <= tags
+    columns = read_iterations(tmp_path / "run")
+    assert [event.step for event in events.Scalars("adept/epochs")] == columns["step"].tolist()
+    assert [event.value for event in events.Scalars("adept/epochs")] == columns["epochs"].tolist()
+    machine = json.loads((tmp_path / "run" / "machine.json").read_text())
+    assert machine["starts"][0]["packages"]["numpy"] == np.__version__
