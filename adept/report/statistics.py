@@ -1,0 +1,230 @@
+"""Aggregates over tasks and seeds with stratified bootstrap intervals (Agarwal et al. 2021), in NumPy, seeded.
+
+Scores come as one array of runs per task, and tasks may have different numbers of runs: a resample draws as many
+runs as there are, with replacement, within each task. Intervals are percentiles of the resampled values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+RESAMPLES = 2000
+LEVEL = 0.95
+THRESHOLDS = np.linspace(0.0, 2.0, 81)
+
+Array = npt.NDArray[np.float64]
+Scores = Sequence[npt.ArrayLike]
+"""One array of runs' scores per task."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its interval; the bounds are NaN where a task has a single run, which says nothing of spread."""
+
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether there were runs enough for an interval."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+    def excludes(self, value: float) -> bool:
+        """Say whether the interval lies wholly to one side of a value."""
+        return self.has_interval and not self.low <= value <= self.high
+
+
+class Strata:
+    """Scores laid out in one row, task after task, and the bootstrap's draws from it."""
+
+    def __init__(self, scores: Scores) -> None:
+        tasks = [np.asarray(task, np.float64).ravel() for task in scores]
+        if not tasks or not all(len(task) for task in tasks):
+            raise ValueError("scores must have one or more tasks with one or more runs each; leave empty tasks out")
+        self.values = np.concatenate(tasks)
+        if not np.isfinite(self.values).all():
+            raise ValueError("scores must be finite; leave runs without a score out, and say how many there are")
+        self.counts = np.array([len(task) for task in tasks])
+        self.starts = np.concatenate([[0], np.cumsum(self.counts)[:-1]])
+
+    def resample(self, resamples: int, seed: int) -> Array:
+        """Draw runs with replacement within each task: one row per resample."""
+        return self.values[self._draw(resamples, seed)]
+
+    def weights(self, resamples: int, seed: int) -> Array:
+        """Return how often each run is drawn in each resample, for statistics that are sums over runs."""
+        index = self._draw(resamples, seed) + np.arange(resamples)[:, None] * len(self.values)
+        counted = np.bincount(index.ravel(), minlength=resamples * len(self.values))
+        return counted.reshape(resamples, -1).astype(np.float64)
+
+    def _draw(self, resamples: int, seed: int) -> npt.NDArray[np.int64]:
+        draws = np.random.default_rng(seed).random((resamples, len(self.values)))
+        within = (draws * np.repeat(self.counts, self.counts)).astype(np.int64)
+        index: npt.NDArray[np.int64] = within + np.repeat(self.starts, self.counts)
+        return index
+
+    def task_means(self, rows: Array) -> Array:
+        """Average rows of scores within each task."""
+        means: Array = np.add.reduceat(rows, self.starts, axis=-1) / self.counts
+        return means
+
+
+Metric = Callable[[Strata, Array], Array]
+
+
+def _mean(strata: Strata, rows: Array) -> Array:
+    return np.asarray(strata.task_means(rows).mean(-1))
+
+
+def _median(strata: Strata, rows: Array) -> Array:
+    return np.asarray(np.median(strata.task_means(rows), -1))
+
+
+def _interquartile_mean(strata: Strata, rows: Array) -> Array:
+    """Mean of the middle half of all runs; as SciPy's trim_mean, a quarter is rounded down to whole runs."""
+    cut = rows.shape[-1] // 4
+    middle = np.sort(rows, -1)[..., cut : rows.shape[-1] - cut]
+    return np.asarray(middle.mean(-1))
+
+
+def _optimality_gap(strata: Strata, rows: Array) -> Array:
+    """How far runs fall short of 1 on average, what is above 1 counting as 1."""
+    return np.asarray(1.0 - strata.task_means(np.minimum(rows, 1.0)).mean(-1))
+
+
+METRICS: dict[str, Metric] = {
+    "iqm": _interquartile_mean,
+    "mean": _mean,
+    "median": _median,
+    "optimality_gap": _optimality_gap,
+}
+
+
+def aggregate(
+    scores: Scores, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
+) -> dict[str, Estimate]:
+    """Return IQM, mean, median and optimality gap over tasks and runs, each with its interval."""
+    strata = Strata(scores)
+    rows = strata.resample(resamples, seed)
+    single = bool((strata.counts < 2).any())
+    return {
+        name: Estimate(
+            float(metric(strata, strata.values)),
+            *((math.nan, math.nan) if single else _percentiles(metric(strata, rows), level)),
+        )
+        for name, metric in METRICS.items()
+    }
+
+
+def probability_of_improvement(
+    scores: Scores, others: Scores, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
+) -> Estimate:
+    """Return the chance that a run of one method beats a run of another on the same task, averaged over tasks.
+
+    P = mean over tasks of mean over pairs of [x > y] + ½[x = y], the Mann-Whitney statistic over its number of pairs.
+    """
+    mine, theirs = Strata(scores), Strata(others)
+    if len(mine.counts) != len(theirs.counts):
+        raise ValueError(f"both methods need scores on the same tasks, got {len(mine.counts)} and {len(theirs.counts)}")
+    x, y = mine.values[:, None], theirs.values[None, :]
+    wins = (x > y) + 0.5 * (x == y)
+    same_task = np.equal.outer(np.repeat(np.arange(len(mine.counts)), mine.counts),
+                               np.repeat(np.arange(len(theirs.counts)), theirs.counts))  # fmt: skip
+    pairs = np.repeat(mine.counts, mine.counts)[:, None] * np.repeat(theirs.counts, theirs.counts)[None, :]
+    table = np.where(same_task, wins / pairs, 0.0) / len(mine.counts)
+    value = float(table.sum())
+    if (mine.counts < 2).any() or (theirs.counts < 2).any():
+        return Estimate(value)
+    drawn = ((mine.weights(resamples, seed) @ table) * theirs.weights(resamples, seed + 1)).sum(1)
+    return Estimate(value, *_percentiles(drawn, level))
+
+
+def performance_profile(
+    scores: Scores, thresholds: Array = THRESHOLDS, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
+) -> tuple[Array, Array, Array]:
+    """Return the share of runs that score above each threshold, tasks counting equally, and its band."""
+    strata = Strata(scores)
+    above = (strata.values[:, None] > thresholds[None, :]).astype(np.float64)
+    above /= (np.repeat(strata.counts, strata.counts) * len(strata.counts))[:, None]
+    value = above.sum(0)
+    if (strata.counts < 2).any():
+        return value, np.full_like(value, math.nan), np.full_like(value, math.nan)
+    low, high = _bounds(strata.weights(resamples, seed) @ above, level)
+    return value, low, high
+
+
+def curve_interval(
+    curves: Sequence[Array], *, resamples: int = 500, level: float = LEVEL, seed: int = 0
+) -> tuple[Array, Array, Array]:
+    """Return mean and pointwise interval of the mean of curves that are stratified by task.
+
+    Each element holds one task's runs as rows over a common axis; tasks count equally. A point counts only where
+    every run has a value, so that no point is an average of fewer.
+    """
+    strata = Strata([np.zeros(len(task)) for task in curves])
+    rows = np.concatenate([np.asarray(task, np.float64) for task in curves])
+    rows = rows / (np.repeat(strata.counts, strata.counts) * len(strata.counts))[:, None]
+    mean: Array = rows.sum(0)
+    if (strata.counts < 2).any():
+        return mean, np.full_like(mean, math.nan), np.full_like(mean, math.nan)
+    low, high = np.full_like(mean, math.nan), np.full_like(mean, math.nan)
+    known = np.isfinite(mean)
+    if known.any():
+        low[known], high[known] = _bounds(strata.weights(resamples, seed) @ rows[:, known], level)
+    return mean, low, high
+
+
+def normalize(scores: Scores, baseline: Scores) -> list[Array]:
+    """Divide each task's scores by the baseline's mean there; a mean that is not above 0 is refused.
+
+    The baseline's mean is taken as a constant: intervals do not include its own uncertainty.
+    """
+    means = [float(np.mean(np.asarray(task, np.float64))) for task in baseline]
+    bad = [index for index, mean in enumerate(means) if not mean > 0]
+    if bad:
+        raise ValueError(
+            f"scores cannot be divided by a baseline whose mean is not above 0 (task {bad[0]}: {means[bad[0]]:.4g}); "
+            "choose another baseline, or measure progress from the start of training"
+        )
+    return [np.asarray(task, np.float64) / mean for task, mean in zip(scores, means, strict=True)]
+
+
+def area_under_curve(x: Array, y: Array, budget: float) -> float:
+    """Return the average height of a curve from its first known point to a budget, by the trapezoid rule.
+
+    The curve is cut (interpolated) at the budget; one that ends before it keeps its last value. Dividing by the
+    width makes it a score: a method that is at 1 throughout has area 1.
+    """
+    known = np.isfinite(x) & np.isfinite(y)
+    x, y = x[known], y[known]
+    if not len(x) or budget <= 0:
+        return math.nan
+    if budget <= x[0]:
+        return float(y[0])
+    inside = x < budget
+    at = np.concatenate([x[inside], [budget]])
+    height = np.concatenate([y[inside], [np.interp(budget, x, y)]])
+    return float(np.trapezoid(height, at) / (at[-1] - at[0]))
+
+
+def steps_to_threshold(steps: Array, score: Array, threshold: float) -> float:
+    """Return the first step at which the score is at or above a threshold; infinity if it never is."""
+    reached = np.flatnonzero(score >= threshold)
+    return float(steps[reached[0]]) if len(reached) else math.inf
+
+
+def _bounds(rows: Array, level: float) -> tuple[Array, Array]:
+    columns = np.ascontiguousarray(rows.T)  # twice as fast along the last axis
+    low, high = np.percentile(columns, [50 * (1 - level), 50 * (1 + level)], axis=-1)
+    return low, high
+
+
+def _percentiles(values: Array, level: float) -> tuple[float, float]:
+    low, high = _bounds(values, level)
+    return float(low), float(high)

@@ -1,0 +1,189 @@
+"""Aggregates by hand and against figures that rliable computed."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from adept.report.statistics import (
+    Estimate,
+    aggregate,
+    area_under_curve,
+    curve_interval,
+    normalize,
+    performance_profile,
+    probability_of_improvement,
+    steps_to_threshold,
+)
+
+RLIABLE = json.loads((Path(__file__).parent / "data" / "rliable.json").read_text(encoding="utf-8"))
+CASES = RLIABLE["cases"]
+
+
+@pytest.fixture(params=CASES)
+def case(request):
+    return CASES[request.param]
+
+
+def monte_carlo_error(case) -> float:
+    """Four standard errors of a 2.5 % quantile of 2,000 draws: about 4·sd·sqrt(p(1-p)/n)/density, here on the width."""
+    widths = [high - low for low, high in case["intervals"]]
+    return 0.12 * max(widths)
+
+
+def test_point_estimates_equal_rliables(case):
+    ours = aggregate(case["scores"])
+    for name, expected in case["aggregates"].items():
+        assert ours[name].value == pytest.approx(expected, abs=1e-12)
+
+
+def test_intervals_agree_with_rliables(case):
+    ours = aggregate(case["scores"], resamples=20_000)
+    for (name, estimate), (low, high) in zip(ours.items(), case["intervals"], strict=True):
+        assert estimate.low == pytest.approx(low, abs=monte_carlo_error(case)), name
+        assert estimate.high == pytest.approx(high, abs=monte_carlo_error(case)), name
+
+
+def test_probability_of_improvement_agrees_with_rliable(case):
+    ours = probability_of_improvement(case["scores"], case["others"], resamples=20_000)
+    assert ours.value == pytest.approx(case["probability_of_improvement"], abs=1e-12)
+    low, high = case["probability_interval"]
+    assert ours.low == pytest.approx(low, abs=0.12 * (high - low))
+    assert ours.high == pytest.approx(high, abs=0.12 * (high - low))
+
+
+def test_profile_agrees_with_rliables(case):
+    value, low, high = performance_profile(case["scores"], np.array(case["thresholds"]), resamples=20_000)
+    assert value == pytest.approx(case["profile"], abs=1e-12)
+    band = np.array(case["profile_band"])
+    step = 1 / sum(len(task) for task in case["scores"])  # the band moves in steps of one run
+    assert np.abs(low - band[:, 0]).max() <= step + 1e-9
+    assert np.abs(high - band[:, 1]).max() <= step + 1e-9
+
+
+def test_aggregates_by_hand():
+    # Task means 2 and 5, of all runs 1 2 3 4 5 6 the middle four (a quarter of 6 is 1 run) average 3.5.
+    found = aggregate([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    assert found["mean"].value == 3.5
+    assert found["median"].value == 3.5
+    assert found["iqm"].value == 3.5
+    assert found["optimality_gap"].value == 0.0
+    below = aggregate([[0.5, 2.0], [0.0, 1.0]])
+    assert below["optimality_gap"].value == 1 - (0.75 + 0.5) / 2
+
+
+def test_the_iqm_ignores_what_the_mean_does_not():
+    found = aggregate([[1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1000.0]])
+    assert found["iqm"].value == 1.0
+    assert found["mean"].value > 100
+
+
+def test_tasks_with_unequal_runs_count_equally_in_the_mean():
+    found = aggregate([[1.0, 1.0, 1.0, 1.0], [3.0, 3.0]])
+    assert found["mean"] == Estimate(2.0, 2.0, 2.0)
+
+
+def test_resamples_stay_within_their_task():
+    # Within each task all runs are equal, so a stratified bootstrap has no spread; an unstratified one would.
+    found = aggregate([[1.0, 1.0, 1.0], [5.0, 5.0, 5.0]])
+    assert found["mean"] == Estimate(3.0, 3.0, 3.0)
+
+
+def test_a_single_run_has_no_interval():
+    found = aggregate([[1.0, 2.0], [3.0]])["mean"]
+    assert found.value == 2.25
+    assert not found.has_interval
+    assert not found.excludes(100.0)
+    assert not probability_of_improvement([[1.0]], [[0.0, 0.5]]).has_interval
+
+
+def test_the_same_seed_gives_the_same_interval_and_another_gives_another():
+    scores = np.random.default_rng(0).random((4, 5))
+    assert aggregate(scores, seed=3) == aggregate(scores, seed=3)
+    assert aggregate(scores, seed=3)["mean"].low != aggregate(scores, seed=4)["mean"].low
+
+
+def test_global_random_state_is_left_alone():
+    np.random.seed(1)  # noqa: NPY002
+    before = np.random.get_state()[1].tolist()  # noqa: NPY002
+    aggregate([[1.0, 2.0]])
+    assert np.random.get_state()[1].tolist() == before  # noqa: NPY002
+
+
+def test_probability_of_improvement_by_hand():
+    # Task 1: pairs (1,2) (1,1) (3,2) (3,1) = 0 + ½ + 1 + 1 of 4; task 2: all ties.
+    found = probability_of_improvement([[1.0, 3.0], [5.0, 5.0]], [[2.0, 1.0], [5.0, 5.0]])
+    assert found.value == (2.5 / 4 + 0.5) / 2
+    sure = probability_of_improvement([[2.0, 3.0]], [[0.0, 1.0]])
+    assert sure == Estimate(1.0, 1.0, 1.0)
+    assert sure.excludes(0.5)
+
+
+def test_probability_of_improvement_needs_the_same_tasks():
+    with pytest.raises(ValueError, match="same tasks"):
+        probability_of_improvement([[1.0]], [[1.0], [2.0]])
+
+
+def test_profile_counts_tasks_equally():
+    value, _, _ = performance_profile([[1.0, 1.0, 1.0, 1.0], [0.0, 2.0]], np.array([0.5, 1.5]))
+    assert value.tolist() == [(1 + 0.5) / 2, (0 + 0.5) / 2]
+
+
+def test_curve_interval_of_constant_curves():
+    mean, low, high = curve_interval([np.array([[1.0, 2.0], [1.0, 2.0]]), np.array([[3.0, 4.0], [3.0, 4.0]])])
+    assert mean.tolist() == low.tolist() == high.tolist() == [2.0, 3.0]
+
+
+def test_a_point_that_one_run_lacks_is_no_average_of_fewer():
+    mean, low, _ = curve_interval([np.array([[math.nan, 2.0], [1.0, 4.0]])])
+    assert math.isnan(mean[0])
+    assert math.isnan(low[0])
+    assert mean[1] == 3.0
+    assert low[1] == 2.0
+
+
+def test_normalize_divides_by_the_baselines_mean():
+    assert [task.tolist() for task in normalize([[2.0, 4.0], [3.0]], [[1.0, 3.0], [6.0]])] == [[1.0, 2.0], [0.5]]
+
+
+@pytest.mark.parametrize("mean", [0.0, -5.0])
+def test_normalize_refuses_a_baseline_that_would_turn_the_order_around(mean):
+    with pytest.raises(ValueError, match="not above 0"):
+        normalize([[1.0]], [[mean, mean]])
+
+
+@pytest.mark.parametrize("scores", [[], [[]], [[1.0], []], [[math.nan, 1.0]], [[math.inf]]])
+def test_scores_must_be_there_and_finite(scores):
+    with pytest.raises(ValueError, match="leave"):
+        aggregate(scores)
+
+
+def test_area_under_curve_by_hand():
+    x, y = np.array([0.0, 1.0, 3.0]), np.array([0.0, 2.0, 2.0])
+    assert area_under_curve(x, y, 3.0) == pytest.approx((1 + 4) / 3)
+    assert area_under_curve(x, y, 2.0) == pytest.approx((1 + 2) / 2)  # cut between two points
+    assert area_under_curve(x, y, 4.0) == pytest.approx((1 + 4 + 2) / 4)  # the last value is kept
+    assert area_under_curve(x, np.array([math.nan, 1.0, 1.0]), 3.0) == 1.0
+    assert math.isnan(area_under_curve(x, np.full(3, math.nan), 3.0))
+
+
+def test_steps_to_threshold():
+    steps, score = np.array([10.0, 20.0, 30.0]), np.array([math.nan, 0.5, 0.9])
+    assert steps_to_threshold(steps, score, 0.5) == 20.0
+    assert steps_to_threshold(steps, score, 0.95) == math.inf
+
+
+@pytest.mark.slow
+def test_two_thousand_resamples_of_5_by_16_take_less_than_50_ms():
+    scores = np.random.default_rng(0).random((16, 5))
+    times = []
+    for _ in range(10):
+        started = time.process_time()
+        aggregate(scores, resamples=2000)
+        times.append(time.process_time() - started)
+    assert min(times) < 0.05
