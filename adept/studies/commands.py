@@ -1,0 +1,251 @@
+"""The options of `adept study`, `adept study status` and `adept flops`, and what they do."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from adept.config import Execution
+from adept.flops import accounting
+from adept.presets import preset
+from adept.studies.driver import check_continuation, run_study
+from adept.studies.engines import Engine
+from adept.studies.engines.local import LocalEngine
+from adept.studies.estimate import estimate, sources
+from adept.studies.grid import load_study
+from adept.studies.progress import duration
+from adept.studies.results import STATES, StudyResults, load_results, results_of
+from adept.studies.work import Settings, last_iteration
+
+Word = tyro.conf.Positional
+
+
+@dataclass(frozen=True)
+class StudyOptions:
+    """Run a study, or continue it: the same command picks up whatever is not done."""
+
+    study: Word[str]
+    """name of a shipped study, or a TOML file"""
+    out: Path
+    """folder of the study; one that holds it already is continued"""
+    engine: Literal["local", "ray"] = "local"
+    """local: processes on this machine; ray: tasks of a Ray cluster that shares the folder"""
+    workers: int = 2
+    """runs side by side, locally or on a local Ray cluster"""
+    address: str | None = None
+    """ray: address of an existing cluster, for example auto or ray://head:10001; none starts a local one"""
+    cpus: float = 1.0
+    """ray: CPUs of one run"""
+    gpus: float = 0.0
+    """ray: GPUs of one run; a fraction lets several runs share one"""
+    retries: int = 2
+    """how often a run that fails is tried again before it is marked failed"""
+    dry_run: bool = False
+    """list the runs with estimated FLOPs and time, and run nothing"""
+    energy: bool = False
+    """measure energy with CodeCarbon"""
+    execution: Execution = field(default_factory=Execution)
+    json: bool = False
+    """print one JSON object at the end, on stdout"""
+
+
+@dataclass(frozen=True)
+class StatusOptions:
+    """Show how a study stands."""
+
+    directory: Word[Path]
+    """folder of the study"""
+    json: bool = False
+    """print one JSON object, on stdout"""
+
+
+@dataclass(frozen=True)
+class FlopsOptions:
+    """Count the compute of an agent, and what each arm saves against always using the largest."""
+
+    env: Word[str]
+    """environment as backend/name, for example procgen/bigfish"""
+    algo: Literal["ppo", "drac"] = "ppo"
+    """algorithm that updates the agent"""
+    arms: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="K [K ...]")] = None
+    """numbers of update epochs to choose from; the preset's where none are given"""
+    json: bool = False
+    """print one JSON object, on stdout"""
+
+
+def study(options: StudyOptions) -> tuple[dict[str, Any], int]:
+    """Carry out `adept study`; return the object for --json and the exit status.
+
+    The status is 0 when every cell is done, 1 when some failed, and 130 when it was interrupted.
+    """
+    declared = load_study(options.study)
+    if options.dry_run:
+        check_continuation(declared, options.out)
+        return dry_run(results_of(declared, options.out), options.workers, quiet=options.json), 0
+    command = (Path(sys.argv[0]).name, *sys.argv[1:])
+    settings = Settings(execution=options.execution, energy=options.energy, command=command)
+    try:
+        results = run_study(declared, options.out, make_engine(options), settings)
+    except KeyboardInterrupt:
+        print(f"stopped; the same command continues in {options.out}", file=sys.stderr)
+        return status_of(load_results(options.out)), 130
+    if not options.json:
+        show_status(results)
+    return status_of(results), 1 if results.counts()["failed"] else 0
+
+
+def make_engine(options: StudyOptions) -> Engine:
+    """Return the engine asked for."""
+    if options.engine == "local":
+        if options.address is not None:
+            raise ValueError(f"--address {options.address} is for --engine ray; add that, or leave the address out")
+        return LocalEngine(options.workers, options.retries)
+    from adept.studies.engines.ray import RayEngine
+
+    return RayEngine(
+        options.address, workers=options.workers, cpus=options.cpus, gpus=options.gpus, retries=options.retries
+    )
+
+
+def status(options: StatusOptions) -> dict[str, Any]:
+    """Carry out `adept study status`; return the object for --json."""
+    results = load_results(options.directory)
+    if not options.json:
+        show_status(results)
+    return status_of(results)
+
+
+def status_of(results: StudyResults) -> dict[str, Any]:
+    """Return how a study stands, as one JSON-safe object."""
+    study = results.study
+    grid: dict[str, dict[str, dict[str, int]]] = {}
+    for method in study.methods:
+        grid[method.name] = {}
+        for task in study.tasks:
+            found = Counter(cell.state for cell in results.cells if (cell.method, cell.task) == (method.name, task))
+            grid[method.name][task] = {state: found[state] for state in STATES}
+    return {
+        "study": study.name,
+        "directory": str(results.directory),
+        "runs": len(results.cells),
+        "counts": results.counts(),
+        "methods": grid,
+        "running": [
+            {"method": cell.method, "task": cell.task, "seed": cell.seed, "iteration": last_iteration(cell.path),
+             "iterations": study.iterations(cell.task)}
+            for cell in results.cells if cell.state == "running"
+        ],
+        "failed": [
+            {"method": cell.method, "task": cell.task, "seed": cell.seed, "error": cell.error}
+            for cell in results.cells if cell.state == "failed"
+        ],
+    }  # fmt: skip
+
+
+def show_status(results: StudyResults) -> None:
+    """Print the table of methods × tasks: how many runs are done, and what the others are."""
+    study, summary = results.study, status_of(results)
+    table = Table(title=f"{study.title} · {len(study.seeds)} seeds", title_justify="left")
+    table.add_column("method")
+    for task in study.tasks:
+        table.add_column(task)
+    for method in study.methods:
+        row = []
+        for task in study.tasks:
+            counts = summary["methods"][method.name][task]
+            others = [f"{count} {state}" for state, count in counts.items() if count and state != "done"]
+            row.append(", ".join([f"{counts['done']}/{len(study.seeds)} done", *others]))
+        table.add_row(method.label, *row)
+    console = _console()
+    console.print(table, markup=False)
+    for failed in summary["failed"]:
+        text = f"failed: {failed['task']} · {failed['method']} · seed {failed['seed']}: {failed['error']}"
+        console.print(text, markup=False, highlight=False)
+
+
+def dry_run(results: StudyResults, workers: int, *, quiet: bool = False) -> dict[str, Any]:
+    """Print the cells with what they have left to do; return the same as one JSON-safe object."""
+    estimates = estimate(results)
+    left = [each for each in estimates if each.steps]
+    seconds = math.fsum(each.seconds for each in left)
+    flops = None if any(each.flops is None for each in left) else math.fsum(each.flops or 0.0 for each in left)
+    if not quiet:
+        table = Table(title=f"{results.study.title}: {len(left)} of {len(estimates)} runs to do", title_justify="left")
+        for name in ("task", "method", "seed", "state", "steps left", "epochs", "PFLOP", "time"):
+            table.add_column(name)
+        for each in estimates:
+            cost = "?" if each.flops is None else f"{each.flops / 1e15:.4g}"
+            table.add_row(
+                each.cell.task, each.cell.method, str(each.cell.seed), each.cell.state, f"{each.steps:,}",
+                f"{each.epochs:.3g}", cost, duration(each.seconds),
+            )  # fmt: skip
+        console = _console()
+        console.print(table, markup=False)
+        total = "?" if flops is None else f"{flops / 1e15:.4g}"
+        lines = [
+            f"in all {total} PFLOP and {duration(seconds)} of one process, {duration(seconds / workers)} of {workers}"
+        ]
+        lines += ["epochs: if the arms are chosen equally often; with a target KL, at most so many"]
+        lines += [f"time: {source}" for source in sources(estimates)]
+        console.print("\n".join(lines), markup=False, highlight=False)
+    return {
+        "study": results.study.name,
+        "cells": [
+            {"method": each.cell.method, "task": each.cell.task, "seed": each.cell.seed, "state": each.cell.state,
+             "steps": each.steps, "epochs": each.epochs, "flops": each.flops, "seconds": each.seconds}
+            for each in estimates
+        ],
+        "total": {"runs": len(left), "flops": flops, "seconds": seconds, "seconds_of_workers": seconds / workers},
+        "rates": sources(estimates),
+    }  # fmt: skip
+
+
+def flops(options: FlopsOptions) -> dict[str, Any]:
+    """Carry out `adept flops`; return the object for --json."""
+    config = preset(options.env, options.algo, "ucb")
+    if options.arms:
+        config = replace(config, arms=options.arms)
+    result = accounting(config)
+    if not options.json:
+        show_flops(result)
+    return result
+
+
+def show_flops(result: dict[str, Any]) -> None:
+    """Print the compute of an agent."""
+    console = _console()
+    forward, macs = result["forward_flops"], result["paper_forward_macs"]
+    console.print(
+        f"{result['env']} · {result['algo']} · {result['parameters']:,} parameters\n"
+        f"forward pass of one observation: {forward:,} FLOPs (fully-connected layers alone: {macs:,} MACs)\n"
+        f"one iteration: sampling {result['sampling_flops'] / 1e9:,.4g} GFLOP, "
+        f"an epoch {result['epoch_flops'] / 1e9:,.4g} GFLOP",
+        markup=False, highlight=False,
+    )  # fmt: skip
+    table = Table()
+    for name in ("epochs", "GFLOP per iteration", "PFLOP per run", "of it updating", "of the largest arm"):
+        table.add_column(name, justify="right")
+    for arm, values in result["per_arm"].items():
+        table.add_row(
+            arm, f"{values['iteration_flops'] / 1e9:,.4g}", f"{values['run_flops'] / 1e15:,.4g}",
+            f"{values['update_share']:.1%}", f"{values['ratio']:.2%}",
+        )  # fmt: skip
+    console.print(table)
+    lines = [f"the arms in turn: {result['ratio_round_robin']:.2%} of the largest arm"]
+    if "paper" in result:
+        paper = result["paper"]
+        lines += [f"with the paper's {paper['minibatches']} minibatches: {paper['ratio_round_robin']:.2%}"]
+    console.print("\n".join(lines), markup=False, highlight=False)
+
+
+def _console() -> Console:
+    """Return a console; where nobody looks, lines are not folded."""
+    return Console(width=None if sys.stdout.isatty() else 240)

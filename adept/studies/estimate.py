@@ -1,0 +1,112 @@
+"""What a study will cost: FLOPs by the paper's formula with counted passes, and time from measured rates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from adept.config import Config
+from adept.extras import MissingExtra
+from adept.flops import build_network, forward_flops, sampling_flops, update_flops
+from adept.studies.results import Cell, StudyResults
+
+# Microseconds per environment step of sampling, and per row and epoch of updating, in one process of one thread on
+# a shared Xeon core: docs/studies.md tells how they were had. A rough guide for other machines.
+ROUGH_RATES: dict[tuple[str, str], tuple[float, float]] = {
+    ("minigrid", "ppo"): (45.0, 22.0),
+    ("pybullet", "ppo"): (600.0, 40.0),
+    ("procgen", "ppo"): (1500.0, 4000.0),
+    ("procgen", "drac"): (1500.0, 9000.0),
+}
+UNKNOWN_RATE = (300.0, 40.0)
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Seconds per environment step of sampling, and per row and epoch of updating; and where they are from."""
+
+    sampling: float
+    update: float
+    source: str
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What is left of one cell."""
+
+    cell: Cell
+    steps: int
+    epochs: float
+    """epochs of an iteration on average, if the arms are chosen equally often; with a target KL, at most"""
+    flops: float | None
+    """None where the environment, and so its network, cannot be had here"""
+    seconds: float
+    source: str
+
+
+def estimate(results: StudyResults) -> list[Estimate]:
+    """Estimate what the cells that are not done have left to do."""
+    study = results.study
+    measured = measured_rates(results)
+    forwards = {task: _forward(study.config(study.baseline, task, study.seeds[0])) for task in study.tasks}
+    estimates = []
+    for cell in results.cells:
+        config = cell.config
+        made = 0 if cell.state == "missing" else int(_last(results, cell))
+        iterations = 0 if cell.state == "done" else max(0, study.iterations(cell.task) - made)
+        epochs = sum(config.arms) / len(config.arms)
+        forward = forwards[cell.task]
+        flops = None
+        if forward is not None:
+            flops = iterations * (sampling_flops(forward, config) + update_flops(forward, config, 1) * epochs)
+        rate = rate_for(config, measured)
+        steps = iterations * config.batch_size
+        seconds = steps * (rate.sampling + rate.update * epochs)
+        estimates.append(Estimate(cell, steps, epochs, flops, seconds, rate.source))
+    return estimates
+
+
+def measured_rates(results: StudyResults) -> dict[tuple[str, str], Rate]:
+    """Return the rates of the runs in the folder, by task and algorithm, and by backend and algorithm."""
+    groups: dict[tuple[str, str], list[tuple[float, float, float, float]]] = {}
+    for cell in results.cells:
+        if cell.state == "missing" or not len(columns := results.curve(cell)) or not len(columns["step"]):
+            continue
+        sampling = float((columns["environment_seconds"] + columns["inference_seconds"]).sum())
+        rows = float(len(columns["step"]) * cell.config.batch_size)
+        row_epochs = float(columns["epochs_done"].sum() * cell.config.batch_size)
+        sums = (sampling, rows, float(columns["update_seconds"].sum()), row_epochs)
+        for name in (cell.task, cell.config.backend):
+            groups.setdefault((name, cell.config.algo), []).append(sums)
+    rates = {}
+    for key, parts in groups.items():
+        sampling, rows, update, row_epochs = (math.fsum(part[index] for part in parts) for index in range(4))
+        rates[key] = Rate(sampling / rows, update / row_epochs, f"measured in {len(parts)} runs of {key[0]} here")
+    return rates
+
+
+def rate_for(config: Config, measured: dict[tuple[str, str], Rate]) -> Rate:
+    """Return the best known rate: measured on this task, else on this backend, else a rough one."""
+    for name in (config.env, config.backend):
+        if (name, config.algo) in measured:
+            return measured[name, config.algo]
+    sampling, update = ROUGH_RATES.get((config.backend, config.algo), UNKNOWN_RATE)
+    return Rate(sampling * 1e-6, update * 1e-6, f"rough rate of {config.backend} on one CPU core, not measured here")
+
+
+def sources(estimates: Iterable[Estimate]) -> list[str]:
+    """Return where the rates of the cells that are left come from."""
+    return sorted({each.source for each in estimates if each.steps})
+
+
+def _forward(config: Config) -> int | None:
+    try:
+        return forward_flops(*build_network(config))
+    except MissingExtra:
+        return None
+
+
+def _last(results: StudyResults, cell: Cell) -> float:
+    columns = results.curve(cell)
+    return columns["iteration"][-1] if columns and len(columns["iteration"]) else 0.0
