@@ -124,7 +124,7 @@ class MiniGridNetwork(ActorCritic):
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         """Return policy parameters and values of cell numbers."""
-        features = self.encoder(observations.to(self.encoder[0].weight.dtype))
+        features = self.encoder(observations.to(next(self.parameters()).dtype))
         return self.heads.policy(features), self.heads.value(features)
 
 
@@ -166,7 +166,7 @@ def make_network(name: str, shape: tuple[int, ...], actions: ActionSpace, seed: 
     if name != "mlp" and len(shape) != 3:
         raise ValueError(f"the network {name!r} takes images, but observations have the shape {shape}; use mlp")
     with torch.random.fork_rng(devices=[]):  # modules draw their first weights from the global generator
-        network = NETWORKS[name](shape, distribution_for(actions))  # type: ignore[call-arg, arg-type]
+        network = NETWORKS[name](shape, distribution_for(actions))
     initialize(network, torch.Generator().manual_seed(seed))
     return network
 

@@ -46,9 +46,7 @@ class Rollout:
     inference_seconds: float
 
 
-def gae(
-    rewards: Array, values: Array, next_values: Array, done: Array, discount: float, coefficient: float
-) -> Floats:
+def gae(rewards: Array, values: Array, next_values: Array, done: Array, discount: float, coefficient: float) -> Floats:
     """Return generalised advantage estimates of (steps, environments).
 
     A_t = δ_t + γλ·(1 - done_t)·A_{t+1},  δ_t = r_t + γ·V'_t - V_t, where V'_t is the value of what came after
@@ -163,7 +161,7 @@ class Collector:
 
     @torch.inference_mode()
     def _values_of(self, observations: Tensor) -> Floats:
-        chunks = [self._network.values(rows) for rows in observations.split(VALUE_CHUNK)]
+        chunks = [self._network.values(rows) for rows in torch.split(observations, VALUE_CHUNK)]
         return torch.cat(chunks).cpu().numpy()
 
     def _finish(
@@ -193,7 +191,10 @@ class Collector:
         return Rollout(
             flat,
             self._to_device(self._actions),
-            *map(self._to_device, (self._log_probs, self._values, advantages, returns)),
+            self._to_device(self._log_probs),
+            self._to_device(self._values),
+            self._to_device(advantages),
+            self._to_device(returns),
             float(returns.mean(dtype=np.float64)),
             episode_returns,
             episode_lengths,

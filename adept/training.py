@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
-from adept.actors import Actor, TorchActor
-from adept.algorithms import ALGORITHMS
-from adept.algorithms.learner import Learner
-from adept.algorithms.ppo import target_kl_rule
+from adept.algorithms import drac, ppo
 from adept.config import Config, Execution
 from adept.envs import Environments, make_environments
 from adept.envs.base import Array
+from adept.fast import choose_actor, choose_learner
 from adept.flops import forward_flops, iteration_flops
 from adept.networks import make_network
 from adept.rollout import Collector, Rollout
@@ -24,6 +22,16 @@ from adept.seeding import stream_seed
 
 Record = dict[str, float]
 """One iteration as numbers by name, in a fixed order; NaN where there is nothing to say."""
+
+
+class Stateful(Protocol):
+    """A part of the trainer with a state of its own."""
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return the state as JSON-safe values and named arrays."""
+
+    def load(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
+        """Continue from a saved state."""
 
 
 def train(config: Config, execution: Execution | None = None) -> Iterator[Record]:
@@ -48,13 +56,15 @@ class Trainer:
         network = make_network(config.network, shape, self.environments.actions, seed)
         self.forward_flops = forward_flops(network, shape)
         self.network = network.to(self.device)
-        self.actor: Actor = TorchActor(self.network, self.device)
+        self.actor = choose_actor(config, self.network, self.device, self.execution)
         self.collector = Collector(config, self.environments, self.network, self.actor, self.device)
-        self.learner = Learner(config, self.network, ALGORITHMS[config.algo](config), self.device)
+        self.augmenter = drac.Augmenter(config, shape, self.device) if config.algo == "drac" else None
+        loss = ppo.make_loss(config) if self.augmenter is None else drac.make_loss(config, self.augmenter)
+        self.learner = choose_learner(config, self.network, loss, self.device, self.execution)
         self.scheduler: Scheduler[int] = make_scheduler(
             config.scheduler, config.arms, seed=stream_seed(config.seed, "scheduler"), **config.scheduler_options
         )
-        self._stop = None if config.target_kl is None else target_kl_rule(config.target_kl)
+        self._stop = None if config.target_kl is None else ppo.target_kl_rule(config.target_kl)
         self.iteration = 0
         self._episodes = self._gradient_steps = self._flops = 0
         self._seconds = 0.0
@@ -69,6 +79,8 @@ class Trainer:
             rollout = self.collector.collect()
             reward = self._reward(rollout)
             epochs = self.scheduler.step(reward)
+            if self.augmenter is not None:
+                self.augmenter.step(reward)
             updating = time.perf_counter()
             rate = self._learning_rate()
             stats = self.learner.update(rollout, epochs, self._stop, learning_rate=rate)
@@ -99,6 +111,7 @@ class Trainer:
                 "inference_seconds": rollout.inference_seconds,
                 "update_seconds": finished - updating,
                 **{f"arm_{name}": value for name, value in self.scheduler.diagnostics().items()},
+                **({} if self.augmenter is None else self.augmenter.record()),
             }
 
     def _reward(self, rollout: Rollout) -> float | None:
@@ -111,6 +124,10 @@ class Trainer:
         decayed = 1 - self.iteration / self.config.iterations if self.config.learning_rate_decay else 1.0
         return self.config.learning_rate * decayed
 
+    def _parts(self) -> dict[str, Stateful]:
+        parts: dict[str, Stateful] = {"collector": self.collector, "learner": self.learner}
+        return parts if self.augmenter is None else {**parts, "augmenter": self.augmenter}
+
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return everything that the rest of the run depends on, as JSON-safe values and named arrays."""
         values: dict[str, Any] = {
@@ -122,7 +139,7 @@ class Trainer:
             "scheduler": self.scheduler.state_dict(),
         }
         arrays: dict[str, Array] = {}
-        for name, part in (("collector", self.collector), ("learner", self.learner)):
+        for name, part in self._parts().items():
             values[name], own = part.state()
             arrays |= {f"{name}/{key}": value for key, value in own.items()}
         return values, arrays
@@ -130,7 +147,7 @@ class Trainer:
     def load(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Continue from a saved state; what follows equals the uninterrupted run number for number."""
         self.scheduler.load_state_dict(values["scheduler"])
-        for name, part in (("collector", self.collector), ("learner", self.learner)):
+        for name, part in self._parts().items():
             prefix = f"{name}/"
             own = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
             part.load(values[name], own)

@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "actors": {"envs", "networks"},
     "rollout": {"actors", "config", "envs", "networks", "normalization", "seeding"},
     "algorithms": {"names", "config", "distributions", "envs", "networks", "rollout", "seeding", "schedulers"},
-    "fast": {"config", "distributions", "envs", "networks", "rollout", "algorithms"},
+    "fast": {"config", "seeding", "distributions", "envs", "networks", "actors", "rollout", "algorithms"},
     "flops": {"names", "config", "networks"},
     "training": {
         *{"names", "extras", "schedulers", "config", "seeding", "envs", "networks", "normalization", "actors"},

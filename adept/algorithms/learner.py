@@ -67,9 +67,7 @@ class Learner:
             group["lr"] = learning_rate
         means: list[Tensor] = []
         for _ in range(epochs):
-            # One stack per epoch, averaged on the device: nothing waits for the numbers until they are asked for.
-            rows = [self._gradient_step(rollout, rows) for rows in self._minibatches()]
-            means.append(torch.stack(rows).mean(0))
+            means.append(self._epoch(rollout))
             if stop is not None and stop(self._named(means[-1])):
                 break
         metrics = self._named(torch.stack(means).mean(0))
@@ -79,16 +77,21 @@ class Learner:
             raise ValueError(f"the loss is no longer a finite number ({metrics}); lower the learning rate")
         return UpdateStats(epochs, len(means), len(means) * self._config.minibatches, metrics)
 
+    def _epoch(self, rollout: Rollout) -> Tensor:
+        """Make one pass over the rollout; return the mean metrics in the order of their names."""
+        # One stack per epoch, averaged on the device: nothing waits for the numbers until they are asked for.
+        return torch.stack([self._gradient_step(rollout, rows) for rows in self._minibatches()]).mean(0)
+
     def _minibatches(self) -> tuple[Tensor, ...]:
         order = torch.from_numpy(self._rng.permutation(self._config.batch_size))
-        return order.to(self._device, non_blocking=True).split(self._config.minibatch_size)
+        return torch.split(order.to(self._device, non_blocking=True), self._config.minibatch_size)
 
     def _gradient_step(self, rollout: Rollout, rows: Tensor) -> Tensor:
         """Make one gradient step on some rows; return the metrics in the order of their names."""
         minibatch = take_rows(rollout, rows)
         self._optimizer.zero_grad(set_to_none=True)
         totals: dict[str, Tensor] = {}
-        chunks = zip(*(column.split(self._chunk) for column in minibatch), strict=True)
+        chunks = zip(*(torch.split(column, self._chunk) for column in minibatch), strict=True)
         for chunk in map(Minibatch._make, chunks):
             share = len(chunk.returns) / len(rows)
             loss, metrics = self._loss(self.network, chunk)

@@ -1,0 +1,58 @@
+"""Adam and the clipping of gradients over one vector that holds every parameter of a network."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+BETAS = (0.9, 0.999)
+EPSILON = 1e-5
+_ALIGNMENT = 16
+"""Numbers of float32 in 64 bytes: where vector instructions like a tensor to begin."""
+
+
+class FlatAdam:
+    """Move the parameters of a network into one vector, of which they become views, and optimise that.
+
+    The network stays usable as it is. Gradients are the views `.grad` of a second vector; moments are kept likewise.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        parameters = list(network.parameters())
+        starts = [0]
+        for parameter in parameters:
+            starts.append(starts[-1] + math.ceil(parameter.numel() / _ALIGNMENT) * _ALIGNMENT)
+        self.values, self.gradient, self.mean, self.square, self._denominator = (
+            torch.zeros(starts[-1]) for _ in range(5)
+        )
+        self.steps = 0
+        self.means: list[Tensor] = []
+        self.squares: list[Tensor] = []
+        for parameter, start in zip(parameters, starts[:-1], strict=True):
+            own = slice(start, start + parameter.numel())
+            self.means.append(self.mean[own].view_as(parameter))
+            self.squares.append(self.square[own].view_as(parameter))
+            values = self.values[own].view_as(parameter)
+            values.copy_(parameter.detach())
+            parameter.data = values
+            parameter.grad = self.gradient[own].view_as(parameter)
+
+    def clip(self, limit: float) -> float:
+        """Shorten the gradient to a length; return the length it had."""
+        norm = float(torch.linalg.vector_norm(self.gradient))
+        if norm + 1e-6 > limit:
+            self.gradient.mul_(limit / (norm + 1e-6))
+        return norm
+
+    def step(self, learning_rate: float) -> None:
+        """Follow the gradient: θ -= α·(m/(1-β₁ᵗ)) / (√(v/(1-β₂ᵗ)) + ε)."""
+        self.steps += 1
+        first, second = BETAS
+        self.mean.lerp_(self.gradient, 1 - first)
+        self.square.mul_(second).addcmul_(self.gradient, self.gradient, value=1 - second)
+        # Both sides of the fraction are multiplied by √(1-β₂ᵗ), which saves a pass over the vector.
+        scale = math.sqrt(1 - second**self.steps)
+        torch.sqrt(self.square, out=self._denominator).add_(EPSILON * scale)
+        self.values.addcdiv_(self.mean, self._denominator, value=-learning_rate * scale / (1 - first**self.steps))

@@ -1,0 +1,134 @@
+"""PPO's loss and its gradient with respect to what the network gives, written out.
+
+The loss is a mean over B rows, so that every gradient below carries 1/B. As a function for autograd it is
+`adept.algorithms.ppo.surrogate`, the reference.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from adept.config import Config
+from adept.distributions import DiagonalGaussian
+from adept.networks import ActorCritic, Heads
+
+
+class Targets(NamedTuple):
+    """What PPO knows of the rows of a minibatch; `costs` are the normalised advantages, negated."""
+
+    actions: Tensor
+    log_probs: Tensor
+    values: Tensor
+    returns: Tensor
+    costs: Tensor
+
+
+class Policy(Protocol):
+    """A family of distributions on top of the actor's outputs, which are (outputs, rows)."""
+
+    def forward(self, outputs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the log-probability of each action, and the entropy of each row or the one of all."""
+
+    def backward(self, by_log_prob: Tensor, by_entropy: float) -> Tensor:
+        """Return the gradient of the outputs from those of each log-probability and of every entropy."""
+
+
+class CategoricalPolicy:
+    """Outputs are logits: ∂ ln p(a)/∂z = 1ₐ - p and ∂H/∂z = -p·(ln p + H)."""
+
+    def forward(self, outputs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Return log softmax at the actions, and -Σ p·ln p."""
+        self._actions, self._log = actions.unsqueeze(0), torch.log_softmax(outputs, 0)
+        self._p = self._log.exp()
+        self._entropy = (self._p * self._log).sum(0).neg_()
+        return self._log.gather(0, self._actions).squeeze(0), self._entropy
+
+    def backward(self, by_log_prob: Tensor, by_entropy: float) -> Tensor:
+        """Return the gradient of the logits."""
+        gradient = (self._log + self._entropy).mul_(-by_entropy).sub_(by_log_prob).mul_(self._p)
+        return gradient.scatter_add_(0, self._actions, by_log_prob.unsqueeze(0))
+
+
+class GaussianPolicy:
+    """Outputs are means, ln σ a parameter: with z = (a-μ)/σ, ∂ ln p/∂μ = z/σ, ∂ ln p/∂ ln σ = z²-1, ∂H/∂ ln σ = 1."""
+
+    def __init__(self, log_std: nn.Parameter, rows: int) -> None:
+        self._log_std, self._log_std_gradient = log_std.detach(), log_std.grad
+        self._rows = rows
+
+    def forward(self, outputs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Return Σ -½z² - ln σ - ½ ln 2π, and Σ ln σ + ½ ln 2πe, the same for every row."""
+        self._precision = self._log_std.neg().exp_().unsqueeze(1)
+        self._z = (actions.T - outputs).mul_(self._precision)
+        self._z_squared = self._z.square()
+        spread, size = self._log_std.sum(), len(self._log_std)
+        log_probs = self._z_squared.sum(0).mul_(-0.5).sub_(spread + 0.5 * size * math.log(2 * math.pi))
+        return log_probs, spread + 0.5 * size * math.log(2 * math.pi * math.e)
+
+    def backward(self, by_log_prob: Tensor, by_entropy: float) -> Tensor:
+        """Return the gradient of the means; set that of ln σ."""
+        torch.mv(self._z_squared.sub_(1), by_log_prob, out=self._log_std_gradient)
+        if by_entropy:
+            assert self._log_std_gradient is not None
+            self._log_std_gradient.add_(by_entropy * self._rows)
+        return self._z.mul_(self._precision).mul_(by_log_prob)
+
+
+class Surrogate:
+    """The loss's gradient; `metrics` holds the means of the last call, as `adept.algorithms.learner.METRICS` orders."""
+
+    def __init__(self, config: Config, network: ActorCritic) -> None:
+        heads, rows = network.heads, config.minibatch_size
+        assert isinstance(heads, Heads)
+        self._config, self._share = config, 1 / rows
+        self._per_row = torch.empty(5, rows)
+        self._policy: Policy = CategoricalPolicy()
+        if heads.log_std is not None:
+            assert isinstance(network.distribution, DiagonalGaussian)
+            self._policy = GaussianPolicy(heads.log_std, rows)
+        self.metrics = torch.empty(5)
+
+    def gradient(self, outputs: Tensor, values: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
+        """Return the gradients of the actor's outputs and of the values."""
+        log_probs, entropy = self._policy.forward(outputs, targets.actions)
+        self._per_row[2] = entropy
+        by_log_prob = self._of_log_probs(log_probs, targets)
+        by_entropy = -self._config.entropy_coefficient * self._share
+        actor, critic = self._policy.backward(by_log_prob, by_entropy), self._of_values(values, targets)
+        torch.mean(self._per_row, 1, out=self.metrics)
+        self.metrics[1] *= 0.5
+        return actor, critic
+
+    def _of_log_probs(self, log_probs: Tensor, targets: Targets) -> Tensor:
+        """Return the gradient of max(-A·ρ, -A·clip(ρ)): -A·ρ where the first is not the smaller one, else 0."""
+        range_ = self._config.clip_range
+        losses, _, _, kl, clipped = self._per_row
+        log_ratio = log_probs - targets.log_probs
+        ratio = log_ratio.exp()
+        free = targets.costs * ratio
+        bound = ratio.clamp(1 - range_, 1 + range_).mul_(targets.costs)
+        torch.maximum(free, bound, out=losses)
+        change = ratio.sub_(1)
+        torch.sub(change, log_ratio, out=kl)
+        clipped.copy_(change.abs_() > range_)
+        return torch.where(free >= bound, free, 0.0).mul_(self._share)
+
+    def _of_values(self, values: Tensor, targets: Targets) -> Tensor:
+        """Return the gradient of ½·max((V-R)², (V_old + clip(V-V_old) - R)²), or of ½·(V-R)² without clipping."""
+        range_, errors = self._config.clip_range, self._per_row[1]
+        distance = values - targets.returns
+        torch.mul(distance, distance, out=errors)
+        if self._config.clip_value_loss:
+            change = values - targets.values
+            bounded = change.clamp(-range_, range_)
+            inside = bounded == change
+            bounded.add_(targets.values).sub_(targets.returns)
+            squared = bounded.square()
+            free = errors >= squared
+            distance = torch.where(free, distance, torch.where(inside, bounded, 0.0))
+            torch.maximum(errors, squared, out=errors)
+        return distance.mul_(self._config.value_coefficient * self._share)
