@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
+import tyro.conf
 from rich.console import Console
 from rich.table import Table
 
@@ -25,14 +26,12 @@ from adept.studies.progress import duration
 from adept.studies.results import STATES, StudyResults, load_results, results_of
 from adept.studies.work import Settings, last_iteration
 
-Word = tyro.conf.Positional
-
 
 @dataclass(frozen=True)
 class StudyOptions:
     """Run a study, or continue it: the same command picks up whatever is not done."""
 
-    study: Word[str]
+    study: tyro.conf.Positional[str]
     """name of a shipped study, or a TOML file"""
     out: Path
     """folder of the study; one that holds it already is continued"""
@@ -61,7 +60,7 @@ class StudyOptions:
 class StatusOptions:
     """Show how a study stands."""
 
-    directory: Word[Path]
+    directory: tyro.conf.Positional[Path]
     """folder of the study"""
     json: bool = False
     """print one JSON object, on stdout"""
@@ -71,7 +70,7 @@ class StatusOptions:
 class FlopsOptions:
     """Count the compute of an agent, and what each arm saves against always using the largest."""
 
-    env: Word[str]
+    env: tyro.conf.Positional[str]
     """environment as backend/name, for example procgen/bigfish"""
     algo: Literal["ppo", "drac"] = "ppo"
     """algorithm that updates the agent"""
@@ -179,20 +178,17 @@ def dry_run(results: StudyResults, workers: int, *, quiet: bool = False) -> dict
     flops = None if any(each.flops is None for each in left) else math.fsum(each.flops or 0.0 for each in left)
     if not quiet:
         table = Table(title=f"{results.study.title}: {len(left)} of {len(estimates)} runs to do", title_justify="left")
-        for name in ("task", "method", "seed", "state", "steps left", "epochs", "PFLOP", "time"):
+        for name in ("task", "method", "seed", "state", "steps left", "epochs", "compute", "time"):
             table.add_column(name)
         for each in estimates:
-            cost = "?" if each.flops is None else f"{each.flops / 1e15:.4g}"
             table.add_row(
                 each.cell.task, each.cell.method, str(each.cell.seed), each.cell.state, f"{each.steps:,}",
-                f"{each.epochs:.3g}", cost, duration(each.seconds),
+                f"{each.epochs:.3g}", cost(each.flops), duration(each.seconds),
             )  # fmt: skip
         console = _console()
         console.print(table, markup=False)
-        total = "?" if flops is None else f"{flops / 1e15:.4g}"
-        lines = [
-            f"in all {total} PFLOP and {duration(seconds)} of one process, {duration(seconds / workers)} of {workers}"
-        ]
+        times = f"{duration(seconds)} in one process, {duration(seconds / workers)} in {workers}"
+        lines = [f"in all {cost(flops)}; {times}"]
         lines += ["epochs: if the arms are chosen equally often; with a target KL, at most so many"]
         lines += [f"time: {source}" for source in sources(estimates)]
         console.print("\n".join(lines), markup=False, highlight=False)
@@ -226,16 +222,15 @@ def show_flops(result: dict[str, Any]) -> None:
     console.print(
         f"{result['env']} · {result['algo']} · {result['parameters']:,} parameters\n"
         f"forward pass of one observation: {forward:,} FLOPs (fully-connected layers alone: {macs:,} MACs)\n"
-        f"one iteration: sampling {result['sampling_flops'] / 1e9:,.4g} GFLOP, "
-        f"an epoch {result['epoch_flops'] / 1e9:,.4g} GFLOP",
+        f"one iteration: sampling {cost(result['sampling_flops'])}, an epoch {cost(result['epoch_flops'])}",
         markup=False, highlight=False,
     )  # fmt: skip
     table = Table()
-    for name in ("epochs", "GFLOP per iteration", "PFLOP per run", "of it updating", "of the largest arm"):
+    for name in ("epochs", "per iteration", "per run", "of it updating", "of the largest arm"):
         table.add_column(name, justify="right")
     for arm, values in result["per_arm"].items():
         table.add_row(
-            arm, f"{values['iteration_flops'] / 1e9:,.4g}", f"{values['run_flops'] / 1e15:,.4g}",
+            arm, cost(values["iteration_flops"]), cost(values["run_flops"]),
             f"{values['update_share']:.1%}", f"{values['ratio']:.2%}",
         )  # fmt: skip
     console.print(table)
@@ -244,6 +239,14 @@ def show_flops(result: dict[str, Any]) -> None:
         paper = result["paper"]
         lines += [f"with the paper's {paper['minibatches']} minibatches: {paper['ratio_round_robin']:.2%}"]
     console.print("\n".join(lines), markup=False, highlight=False)
+
+
+def cost(flops: float | None) -> str:
+    """Return FLOPs with the prefix that fits."""
+    if flops is None:
+        return "?"
+    power = min(6, int(math.log10(flops) // 3)) if flops >= 1 else 0
+    return f"{flops / 1000**power:.4g} {('', 'k', 'M', 'G', 'T', 'P', 'E')[power]}FLOP"
 
 
 def _console() -> Console:

@@ -22,7 +22,11 @@ from adept.records import write_aside
 SCHEMA = 1
 FILE = "records.zip"
 EXACT = ("iteration", "step", "epochs", "epochs_done", "gradient_steps", "episodes", "flops", "seconds")
-"""Columns kept to the last digit; the others keep the seven digits of a float32."""
+"""Columns kept to the last digit."""
+FINE = ("reward", "gae_return", "episode_return", "episode_length", "score", "learning_rate", "explained_variance")
+"""Columns kept to the seven digits of a float32; the others, losses, timings and the arms' scores, keep four."""
+DROPPED_BITS = 23 - 12
+"""Bits of a float32's fraction that are dropped where four digits are enough."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """The time of every entry: equal records give equal bytes."""
 
@@ -47,7 +51,7 @@ class PackedRun:
 
 def rounded(columns: Mapping[str, npt.NDArray[Any]]) -> Columns:
     """Return columns with the digits that a packed file keeps, so that both sources give the same numbers."""
-    return {name: values.astype(_dtype(name)).astype(np.float64) for name, values in columns.items()}
+    return {name: _stored(name, values).astype(np.float64) for name, values in columns.items()}
 
 
 def write_pack(path: Path, runs: Sequence[PackedRun]) -> None:
@@ -67,7 +71,7 @@ def write_pack(path: Path, runs: Sequence[PackedRun]) -> None:
         archive.writestr(zipfile.ZipInfo("index.json", EPOCH), text, zipfile.ZIP_LZMA)
         for name in names:
             parts = [run.columns[name] for run in runs if name in run.columns]
-            values = np.concatenate(parts).astype(_dtype(name))
+            values = _stored(name, np.concatenate(parts))
             weights = values.view(np.uint8).reshape(len(values), -1).T
             entry = zipfile.ZipInfo(f"columns/{name}", EPOCH)
             archive.writestr(entry, np.ascontiguousarray(weights).tobytes(), zipfile.ZIP_LZMA)
@@ -105,6 +109,16 @@ def _unpack(name: str, content: bytes) -> Floats:
     dtype = _dtype(name)
     weights = np.frombuffer(content, np.uint8).reshape(dtype.itemsize, -1)
     return np.ascontiguousarray(weights.T).view(dtype)[:, 0].astype(np.float64)
+
+
+def _stored(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a column as it is written: rounding twice changes nothing more."""
+    kept = values.astype(_dtype(name))
+    if name in EXACT + FINE:
+        return kept
+    bits = kept.view(np.uint32)
+    nearest = (bits + np.uint32(1 << (DROPPED_BITS - 1))) >> DROPPED_BITS << DROPPED_BITS
+    return np.where(np.isfinite(kept), nearest.view(np.float32), kept)
 
 
 def _dtype(name: str) -> np.dtype[Any]:
