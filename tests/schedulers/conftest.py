@@ -8,8 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from adept.schedulers import SCHEDULERS, Scheduler, make_scheduler, scheduler_class, scheduler_options
+
+# The same examples in every run, and no clock: a busy machine is not a failure.
+settings.register_profile("adept", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("adept")
 
 Make = Callable[..., Scheduler[Any]]
 
