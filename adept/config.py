@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from adept.names import unknown_name
-from adept.schedulers import epoch_arms, make_scheduler
+from adept.schedulers import SCHEDULERS, epoch_arms, make_scheduler
 
 RewardSource = Literal["gae-return", "episode-return"]
 Algorithm = Literal["ppo", "drac"]
 NetworkName = Literal["auto", "impala", "minigrid", "mlp"]
+AUGMENTATION_NAMES = (
+    "crop", "random-conv", "color-jitter", "rotate", "flip", "cutout", "cutout-color", "grayscale"
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -73,8 +76,8 @@ class Config:
     """network; auto goes by the shape of the observations"""
     levels: int = 200
     """Procgen only: train on levels 0 to this - 1; 0 means the full distribution"""
-    augmentation: str = "auto"
-    """DrAC only: an augmentation's name, auto for the paper's choice, or a scheduler's name to choose by bandit"""
+    augmentation: str = "crop"
+    """DrAC only: an augmentation, or a scheduler (ucb, …) that chooses among all eight each iteration"""
     augmentation_coefficient: float = 0.1
     """DrAC only: weight of the regulariser"""
     restart_every: int = 100
@@ -110,6 +113,9 @@ class Config:
         if self.steps < self.batch_size:
             raise ValueError(f"steps {self.steps} is less than one rollout of {self.batch_size}; ask for more steps")
         make_scheduler(self.scheduler, self.arms, seed=self.seed, **self.scheduler_options)
+        choices = (*AUGMENTATION_NAMES, *SCHEDULERS)
+        if self.augmentation not in choices and ":" not in self.augmentation:
+            raise unknown_name("augmentation", self.augmentation, choices)
 
     def _require(self, name: str, condition: bool, allowed: str) -> None:
         if not condition:

@@ -93,6 +93,8 @@ def preset(env: str, algo: str = "ppo", scheduler: str = "ucb") -> Config:
         if (scheduler, key) in SCHEDULER_OPTIONS:
             values["scheduler_options"] = SCHEDULER_OPTIONS[scheduler, key]
             break
+    if algo == "drac" and backend == "procgen":
+        values["augmentation"] = AUGMENTATIONS.get(env.partition("/")[2], "crop")
     if scheduler == "fixed":
         values["arms"] = (BASELINE_EPOCHS.get(backend, 4),)
     return Config(**values)
