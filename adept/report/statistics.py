@@ -138,11 +138,17 @@ def probability_of_improvement(
                                np.repeat(np.arange(len(theirs.counts)), theirs.counts))  # fmt: skip
     pairs = np.repeat(mine.counts, mine.counts)[:, None] * np.repeat(theirs.counts, theirs.counts)[None, :]
     table = np.where(same_task, wins / pairs, 0.0) / len(mine.counts)
-    value = float(table.sum())
+    value = _chance(table.sum())
     if (mine.counts < 2).any() or (theirs.counts < 2).any():
         return Estimate(value)
     drawn = ((mine.weights(resamples, seed) @ table) * theirs.weights(resamples, seed + 1)).sum(1)
-    return Estimate(value, *_percentiles(drawn, level))
+    low, high = _percentiles(drawn, level)
+    return Estimate(value, _chance(low), _chance(high))
+
+
+def _chance(value: float) -> float:
+    """Return a probability without the rounding of sums, so that certainty reads 1."""
+    return round(float(value), 12)
 
 
 def performance_profile(

@@ -1,0 +1,161 @@
+"""Folders of studies with invented numbers, written by the code that writes real ones.
+
+Run `python tests/report/synthetic.py DIR [--full]` for one to look at: 13 methods, or the 1,600 runs of 16 tasks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adept.records import RunFolder, append_evaluation
+from adept.studies.grid import Study, cell_path, parse_study
+
+Values = dict[str, Any]
+# name, label, keys, final score, share of the budget at which half of it is reached
+METHODS: list[tuple[str, str, Values, float, float]] = [
+    ("fixed-4", "PPO (K=4)", {"scheduler": "fixed", "arms": [4]}, 0.80, 0.30),
+    ("fixed-1", "PPO (K=1)", {"scheduler": "fixed", "arms": [1]}, 0.70, 0.40),
+    ("ucb", "ADEPT(U) {4,2,1}", {"scheduler": "ucb", "arms": [4, 2, 1]}, 0.90, 0.25),
+    ("thompson", "ADEPT(G) {4,2,1}", {"scheduler": "thompson", "arms": [4, 2, 1]}, 0.82, 0.28),
+    ("round-robin", "ADEPT(R) {4,2,1}", {"scheduler": "round-robin", "arms": [4, 2, 1]}, 0.78, 0.33),
+]
+MORE: list[tuple[str, str, Values, float, float]] = [
+    ("fixed-2", "PPO (K=2)", {"scheduler": "fixed", "arms": [2]}, 0.79, 0.33),
+    ("fixed-8", "PPO (K=8)", {"scheduler": "fixed", "arms": [8]}, 0.76, 0.31),
+    ("target-kl", "PPO target-KL 0.02", {"scheduler": "fixed", "arms": [4], "target_kl": 0.02}, 0.74, 0.38),
+    ("ucb-84", "ADEPT(U) {8,4}", {"scheduler": "ucb", "arms": [8, 4]}, 0.86, 0.24),
+    ("ucb-64", "ADEPT(U) {6,4}", {"scheduler": "ucb", "arms": [6, 4]}, 0.83, 0.26),
+    ("ucb-c5", "ADEPT(U) {4,2,1} c=5",
+     {"scheduler": "ucb", "arms": [4, 2, 1], "scheduler_options": {"exploration": 5.0, "window": 50}}, 0.84, 0.27),
+    ("ucb-w10", "ADEPT(U) {4,2,1} W=10",
+     {"scheduler": "ucb", "arms": [4, 2, 1], "scheduler_options": {"exploration": 1.0, "window": 10}}, 0.87, 0.27),
+    ("round-robin-84", "ADEPT(R) {8,4}", {"scheduler": "round-robin", "arms": [8, 4]}, 0.81, 0.29),
+]  # fmt: skip
+GAMES = ["bigfish", "bossfight", "caveflyer", "chaser", "climber", "coinrun", "dodgeball", "fruitbot", "heist",
+         "jumper", "leaper", "maze", "miner", "ninja", "plunder", "starpilot"]  # fmt: skip
+SCALE = {"minigrid": 1.0, "procgen": 12.0, "pybullet": 2000.0}
+
+
+def study_text(
+    methods: Sequence[tuple[str, str, Values, float, float]], tasks: Sequence[str], seeds: Sequence[int], steps: int
+) -> str:
+    """Return the TOML of a study."""
+    lines = [
+        'name = "synthetic"', 'title = "A made-up study"', f"tasks = {json.dumps(list(tasks))}",
+        f"seeds = {list(seeds)}", f"baseline = {json.dumps(methods[0][0])}",
+        'differs = ["scheduler", "scheduler_options", "arms", "target_kl"]', "[base]", f"steps = {steps}",
+    ]  # fmt: skip
+    for name, label, values, *_ in methods:
+        lines += ["[[methods]]", f"name = {json.dumps(name)}", f"label = {json.dumps(label)}"]
+        for key, value in values.items():
+            inside = (
+                ", ".join(f"{option} = {number}" for option, number in value.items()) if isinstance(value, dict) else ""
+            )
+            lines.append(f"{key} = {{ {inside} }}" if inside else f"{key} = {json.dumps(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def write_study(
+    directory: Path,
+    methods: Sequence[tuple[str, str, Values, float, float]],
+    tasks: Sequence[str],
+    seeds: Sequence[int],
+    *,
+    iterations: int = 60,
+    states: Mapping[tuple[str, str, int], str] | None = None,
+    evaluate: bool = False,
+    scale: float | None = None,
+) -> Study:
+    """Write a study's folder; cells are done unless `states` says otherwise."""
+    batch = 64 * 256 if tasks[0].startswith("procgen") else 2048
+    study = parse_study(study_text(methods, tasks, seeds, iterations * batch), "synthetic")
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "study.toml").write_text(study.text)
+    for index, task in enumerate(tasks):
+        difficulty = 1 - 0.4 * index / max(1, len(tasks))
+        for name, _, _, final, half in methods:
+            for seed in seeds:
+                state = (states or {}).get((name, task, seed), "done")
+                if state != "missing":
+                    factor = SCALE[task.partition("/")[0]] if scale is None else scale
+                    shape = (final * difficulty * factor, half + 0.15 * index / len(tasks))
+                    write_run(study, cell_path(directory, name, task, seed), (name, task, seed), state, shape, evaluate)
+    return study
+
+
+def write_run(
+    study: Study, path: Path, cell: tuple[str, str, int], state: str, shape: tuple[float, float], evaluate: bool
+) -> None:
+    """Write one run's folder with an S-shaped curve and choices that drift to the last arm."""
+    config = study.config(*cell)
+    random = np.random.default_rng([cell[2], *cell[0].encode(), *cell[1].encode()])
+    final, half = shape[0] * random.normal(1, 0.04), shape[1] * random.normal(1, 0.1)
+    count = config.iterations if state == "done" else config.iterations // 2
+    folder = RunFolder(path, config)
+    flops, seconds, gradient_steps, score = 0, 0.0, 0, 0.0
+    for iteration in range(1, count + 1):
+        progress = iteration / config.iterations
+        drift = np.linspace(1.1 - progress, 0.4 + progress, len(config.arms))
+        epochs = int(random.choice(config.arms, p=drift / drift.sum()))
+        done = 1 if config.target_kl is not None and random.random() < 0.3 else epochs
+        passes = 2 if config.algo == "drac" else 1
+        flops += 60_000 * ((config.rollout_length + 1) * config.environments + 3 * config.batch_size * done * passes)
+        update = 0.05 * done
+        seconds += 0.1 + update
+        gradient_steps += done * config.minibatches
+        score = float(final / (1 + np.exp(-12 * (progress - half))) + abs(final) * 0.01 * random.normal())
+        arms = {f"arm_choices/{arm}": float(iteration) for arm in config.arms}
+        folder.append(
+            {
+                "iteration": iteration, "step": iteration * config.batch_size, "epochs": epochs, "epochs_done": done,
+                "gradient_steps": gradient_steps, "reward": score, "gae_return": score,
+                "episode_return": score if iteration > 1 else float("nan"),
+                "score": score if iteration > 1 else float("nan"),
+                "flops": flops, "seconds": seconds, "environment_seconds": 0.06, "inference_seconds": 0.03,
+                "update_seconds": update, **arms,
+            }
+        )  # fmt: skip
+    if evaluate and state == "done":
+        row = {"iteration": count, "step": count * config.batch_size, "levels": "test", "deterministic": False,
+               "seed": 0, "episodes": 100, "return_mean": 0.8 * score, "return_std": 0.1,
+               "length_mean": 50.0}  # fmt: skip
+        append_evaluation(path, row)
+    folder.add_start({"time": "2026-01-01T00:00:00Z", "commit": "0" * 40, "dirty": False, "python": "3.11.9",
+                      "packages": {"adept-rl": "0.1.0", "numpy": "2.4.0", "torch": "2.13.0"},
+                      "platform": "Linux", "processor": "An example", "cores": 2, "memory_gib": 16.0,
+                      "accelerator": None})  # fmt: skip
+    error = {"error": "FloatingPointError: loss is not finite"} if state == "failed" else {}
+    folder.set_status("running" if state == "running" else state, iteration=count, **error)
+    folder.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--full", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.full:
+        ten = [*METHODS, *MORE[:5]]
+        write_study(
+            arguments.directory, ten, [f"procgen/{game}" for game in GAMES], range(1, 11), iterations=150, evaluate=True
+        )
+    else:
+        tasks = ["minigrid/DoorKey-6x6", "minigrid/LavaGapS7", "minigrid/Empty-16x16"]
+        states = {
+            ("thompson", tasks[1], 3): "failed",
+            ("ucb-c5", tasks[0], 2): "missing",
+            ("ucb-w10", tasks[2], 5): "interrupted",
+        }
+        write_study(
+            arguments.directory, [*METHODS, *MORE], tasks, range(1, 6), iterations=120, states=states, evaluate=True
+        )
+
+
+if __name__ == "__main__":
+    main()
