@@ -16,7 +16,7 @@ from adept.networks import ActorCritic, ImpalaNetwork
 from adept.rollout import Rollout
 from adept.seeding import generator, generator_state, set_generator_state
 
-IMAGE_CHUNK = 256
+IMAGE_CHUNK = 64
 """Rows of one forward and backward pass of an image network on the CPU: more only costs memory and cache."""
 
 METRICS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction")

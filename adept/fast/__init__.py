@@ -17,8 +17,8 @@ from adept.fast.actors import FastActor, VectorActor
 from adept.fast.learner import FastLearner
 from adept.networks import ActorCritic, MiniGridNetwork, MlpNetwork
 
-VECTOR_LIMIT = 8192
-"""Weights of the MLP's largest layer × environments up to which NumPy runs it: beyond, its BLAS starts threads."""
+VECTOR_LIMIT, MATRIX_LIMIT = 9216, 262_144
+"""Multiply-adds of one product with one row, with several, beyond which NumPy's BLAS would start threads of its own."""
 
 
 def choose_actor(config: Config, network: ActorCritic, device: torch.device, execution: Execution) -> Actor:
@@ -27,7 +27,8 @@ def choose_actor(config: Config, network: ActorCritic, device: torch.device, exe
         return TorchActor(network, device)
     if isinstance(network, MlpNetwork):
         largest = max(math.prod(parameter.shape) for parameter in network.parameters())
-        if largest * config.environments <= VECTOR_LIMIT:
+        rows = config.environments
+        if largest * rows < (VECTOR_LIMIT if rows == 1 else MATRIX_LIMIT):
             return VectorActor(network)
     return FastActor(network)
 

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from adept.actors import TorchActor
+from adept.fast.actors import FastActor, VectorActor
+from adept.networks import MlpNetwork
+from tests.fast.cases import CASES, make_case, make_observations
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("rows", [1, 16])
+@pytest.mark.parametrize("case", CASES)
+def test_actors_act_like_the_reference(case: str, rows: int) -> None:
+    network = make_case(case)
+    rng = np.random.default_rng(0)
+    actors = [FastActor(network), *([VectorActor(network)] if isinstance(network, MlpNetwork) else [])]
+    for actor in actors:
+        actor.refresh()
+        for seed in range(20):
+            observations, noise = make_observations(case, rows, seed), network.distribution.noise(rng, rows)
+            expected, decision = TorchActor(network, CPU).act(observations, noise), actor.act(observations, noise)
+            np.testing.assert_allclose(decision.actions, expected.actions, atol=1e-5)
+            np.testing.assert_allclose(decision.log_probs, expected.log_probs, atol=1e-5)
+            assert decision.actions.dtype == expected.actions.dtype
+            assert decision.log_probs.dtype == np.float32
+            if decision.values is not None:
+                np.testing.assert_allclose(decision.values, expected.values, atol=1e-5)
+
+
+def test_an_actor_follows_the_parameters_when_refreshed() -> None:
+    network = make_case("mlp-gaussian")
+    actor, observations, noise = VectorActor(network), make_observations("mlp-gaussian", 1, 0), np.zeros((1, 6), "f")
+    actor.refresh()
+    with torch.no_grad():
+        network.heads.actor[-1].bias.data = torch.full((6,), 100.0)  # new memory, as flattening gives them
+        network.heads.log_std.fill_(1.0)
+    actor.refresh()
+    decision = actor.act(observations, noise)
+    assert (decision.actions > 90).all()
+    # The density of the mean of six deviations of e: 6 · (-1 - ½ ln 2π).
+    np.testing.assert_allclose(decision.log_probs, [6 * (-1 - 0.5 * np.log(2 * np.pi))], rtol=1e-6)
+
+
+def test_noise_of_nearly_one_takes_the_last_action() -> None:
+    network = make_case("minigrid-categorical")
+    actor = FastActor(network)
+    actor.refresh()
+    noise = np.array([np.nextafter(np.float32(1), np.float32(0))])
+    assert actor.act(make_observations("minigrid-categorical", 1, 0), noise).actions.tolist() == [6]

@@ -1,0 +1,94 @@
+"""The gradients written out, against autograd."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+from adept.algorithms.learner import METRICS, take_rows
+from adept.algorithms.ppo import ppo_loss
+from adept.fast.adam import FlatAdam
+from adept.fast.passes import make_pass
+from adept.fast.surrogate import Surrogate, Targets
+from tests.fast.cases import CASES, make_case, make_config, make_rollout
+
+ROWS = 96
+
+
+@pytest.mark.parametrize("clip_value_loss", [True, False])
+@pytest.mark.parametrize("case", CASES)
+def test_loss_and_gradients_equal_autograd(case: str, clip_value_loss: bool) -> None:
+    config = make_config(
+        environments=1, rollout_length=ROWS, minibatch_size=ROWS, clip_value_loss=clip_value_loss,
+        entropy_coefficient=0.03, value_coefficient=0.7, clip_range=0.15,
+    )  # fmt: skip
+    reference = make_case(case)
+    network = copy.deepcopy(reference)
+    minibatch = take_rows(make_rollout(case, network, ROWS), torch.arange(ROWS))
+    loss, metrics = ppo_loss(reference, minibatch, config=config)
+    loss.backward()
+
+    FlatAdam(network)
+    passes, surrogate = make_pass(network, CASES[case][1], ROWS), Surrogate(config, network)
+    with torch.inference_mode():
+        outputs, values = passes.forward(minibatch.observations)
+        targets = Targets(
+            minibatch.actions, minibatch.log_probs, minibatch.values, minibatch.returns, -minibatch.advantages
+        )
+        actor, critic = surrogate.gradient(outputs, values.squeeze(0), targets)
+        passes.backward(actor, critic.unsqueeze(0))
+
+    assert 0 < metrics["clip_fraction"] < 1  # both sides of the clip are tried
+    torch.testing.assert_close(surrogate.metrics, torch.stack([metrics[name] for name in METRICS]))
+    for (name, expected), parameter in zip(reference.named_parameters(), network.parameters(), strict=True):
+        torch.testing.assert_close(
+            parameter.grad, expected.grad, rtol=1e-4, atol=1e-6, msg=lambda text, n=name: n + text
+        )
+
+
+def test_under_a_pooling_window_one_place_takes_the_gradient_even_among_equals() -> None:
+    """A view of one and the same cell: all places tie, and the gradient must not be counted four times."""
+    reference = make_case("minigrid-categorical")
+    network = copy.deepcopy(reference)
+    observations = torch.full((1, 3, 7, 7), 2, dtype=torch.uint8)
+    outputs, value = reference(observations)
+    (outputs.sum() + value.sum()).backward()
+    FlatAdam(network)
+    passes = make_pass(network, (3, 7, 7), 1)
+    with torch.inference_mode():
+        passes.forward(observations)
+        passes.backward(torch.ones(7, 1), torch.ones(1, 1))
+    torch.testing.assert_close(network.encoder[0].weight.grad, reference.encoder[0].weight.grad, rtol=1e-4, atol=1e-6)
+
+
+def test_adam_and_clipping_equal_torch() -> None:
+    reference = torch.nn.Linear(5, 3)
+    network = copy.deepcopy(reference)
+    optimizer = torch.optim.Adam(reference.parameters(), lr=0.01, eps=1e-5)
+    flat = FlatAdam(network)
+    generator = torch.Generator().manual_seed(3)
+    for scale in (0.01, 1.0, 10.0, 0.1):
+        for one, other in zip(reference.parameters(), network.parameters(), strict=True):
+            gradient = scale * torch.randn(one.shape, generator=generator)
+            one.grad = gradient.clone()
+            assert other.grad is not None
+            other.grad.copy_(gradient)
+        expected = torch.nn.utils.clip_grad_norm_(reference.parameters(), 0.5)
+        assert flat.clip(0.5) == pytest.approx(expected.item(), rel=1e-6)
+        optimizer.step()
+        flat.step(0.01)
+        for one, other in zip(reference.parameters(), network.parameters(), strict=True):
+            torch.testing.assert_close(other.detach(), one.detach(), rtol=1e-6, atol=1e-7)
+
+
+def test_a_network_stays_itself_when_its_parameters_move_into_one_vector() -> None:
+    network = make_case("minigrid-categorical")
+    observations = torch.randint(0, 6, (5, 3, 7, 7), dtype=torch.uint8)
+    before = [output.detach().clone() for output in network(observations)]
+    flat = FlatAdam(network)
+    for output, expected in zip(network(observations), before, strict=True):
+        torch.testing.assert_close(output.detach(), expected)
+    flat.values.zero_()
+    assert all(not parameter.any() for parameter in network.parameters())
