@@ -1,0 +1,165 @@
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("ray.rllib", reason="needs the environment of rllib: make test-integrations")
+
+import ray
+import recording
+import torch
+from ray.rllib.algorithms.appo import APPOConfig
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
+from ray.tune import register_env
+from recording import Counting, Recorder, counting_means, import_afresh
+
+from adept.integrations.rllib import schedule_epochs
+
+pytestmark = [pytest.mark.integration, pytest.mark.ray]
+
+STEPS, RUNNERS, MINIBATCH = 16, 2, 4
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
+    path = os.pathsep.join([str(Path(recording.__file__).parent), os.getcwd()])
+    environment = {"env_vars": {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}}
+    ray.init(address="local", num_cpus=6, include_dashboard=False, log_to_driver=False, runtime_env=environment)
+    register_env("counting", lambda _: Counting())
+    yield
+    ray.shutdown()
+
+
+def config(*, learners=0, epochs=7, **training):
+    sizes = {"train_batch_size_per_learner": STEPS * RUNNERS // max(1, learners), "minibatch_size": MINIBATCH}
+    return (
+        PPOConfig()
+        .environment("counting")
+        .env_runners(num_env_runners=RUNNERS)
+        .learners(num_learners=learners, num_gpus_per_learner=0)
+        .rl_module(model_config={"fcnet_hiddens": [4]})
+        .debugging(seed=1)
+        .training(gamma=0.0, num_epochs=epochs, **sizes, **training)
+    )
+
+
+def on_learners(algorithm, function):
+    return [result.get() for result in algorithm.learner_group.foreach_learner(function)]
+
+
+def optimiser_steps(learner):
+    """Return how many steps Adam has made, as Adam itself counts them, and its learning rate."""
+    torch.set_num_threads(1)
+    optimizer = learner.get_optimizer()
+    state = next(iter(optimizer.state.values()), {"step": 0})
+    return int(state["step"]), optimizer.param_groups[0]["lr"]
+
+
+def train(algorithm, updates):
+    """Train; return of each update the steps of each learner's optimiser, and the results of the learners."""
+    done, results = [], []
+    before = [steps for steps, _ in on_learners(algorithm, optimiser_steps)]
+    for _ in range(updates):
+        results.append(algorithm.train()["learners"]["__all_modules__"])
+        after = [steps for steps, _ in on_learners(algorithm, optimiser_steps)]
+        done.append([now - then for now, then in zip(after, before, strict=True)])
+        before = after
+    return done, results
+
+
+@pytest.fixture(scope="module")
+def scheduled(tmp_path_factory):
+    """Two updates, a checkpoint, three more updates, with one learner and two env runners."""
+    algorithm = schedule_epochs(config(lr=[[0, 0.01], [10 * STEPS * RUNNERS, 0.0]]), Recorder([3, 1, 2])).build_algo()
+    done, results = train(algorithm, 2)
+    path = algorithm.save_to_path(str(tmp_path_factory.mktemp("checkpoint")))
+    more, later = train(algorithm, 3)
+    (recorder,) = on_learners(algorithm, lambda learner: learner.scheduler)
+    rates = on_learners(algorithm, optimiser_steps)[0][1]
+    algorithm.stop()
+    return {"done": done + more, "results": results + later, "recorder": recorder, "path": path, "rate": rates}
+
+
+def test_epochs_that_run_are_the_choices(scheduled):
+    """16 steps of each runner touch four episodes, to each of which RLlib adds a row: 40 rows, 10 minibatches of 4."""
+    assert scheduled["recorder"].chosen == [3, 1, 2, 3, 1]
+    assert scheduled["done"] == [[30], [10], [20], [30], [10]]
+
+
+def test_the_previous_choice_gets_the_mean_return(scheduled):
+    """The extra row that RLlib adds to every episode is left out of the mean."""
+    scheduled["recorder"].assert_credits(counting_means(5, STEPS))
+
+
+def test_metrics_are_in_the_results(scheduled):
+    results = scheduled["results"]
+    assert [result["adept/epochs"] for result in results] == [3.0, 1.0, 2.0, 3.0, 1.0]
+    assert [result["adept/epochs_done"] for result in results] == [3.0, 1.0, 2.0, 3.0, 1.0]
+    assert [result["adept/reward"] for result in results] == pytest.approx(counting_means(5, STEPS))
+    assert results[-1]["adept/choices/3"] == 2.0
+
+
+def test_the_learning_rate_follows_steps_not_epochs(scheduled):
+    """Half of the ten batches of the schedule are done; RLlib sets the rate after each update."""
+    assert scheduled["rate"] == pytest.approx(0.005)
+
+
+def test_state_survives_save_and_restore(scheduled):
+    algorithm = schedule_epochs(config(), Recorder([3, 1, 2])).build_algo()
+    algorithm.restore_from_path(scheduled["path"])
+    train(algorithm, 2)
+    (recorder,) = on_learners(algorithm, lambda learner: learner.scheduler)
+    algorithm.stop()
+    # Environments begin anew; the policy of the second choice, 1, makes the first batch after the restore.
+    assert recorder.chosen == [2, 3]
+    assert [arm for arm, _ in recorder.credits] == [1, 2]
+    assert [reward for _, reward in recorder.credits] == pytest.approx(counting_means(2, STEPS))
+
+
+def test_two_learners_make_the_same_choices():
+    algorithm = schedule_epochs(config(learners=2), Recorder([3, 1, 2])).build_algo()
+    done, results = train(algorithm, 4)
+    recorders = on_learners(algorithm, lambda learner: learner.scheduler)
+    algorithm.stop()
+    assert len(recorders) == 2
+    for recorder in recorders:
+        assert recorder.chosen == [3, 1, 2, 3]
+        recorder.assert_credits(counting_means(4, STEPS))
+    assert recorders[0].credits == recorders[1].credits
+    # Half of 32 steps for each learner: RLlib plans 4 minibatches of 4 in an epoch.
+    assert done == [[12, 12], [4, 4], [8, 8], [12, 12]]
+    assert [result["adept/epochs"] for result in results] == [3.0, 1.0, 2.0, 3.0]
+
+
+def test_other_algorithms_are_refused(recorder):
+    with pytest.raises(ValueError, match=r"got APPOConfig, .*PPOConfig .*is needed: build one"):
+        schedule_epochs(APPOConfig(), recorder)
+
+
+def test_the_old_api_stack_is_refused(recorder):
+    old = PPOConfig().api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
+    with pytest.raises(ValueError, match=r"old API stack .*leave out config.api_stack"):
+        schedule_epochs(old, recorder)
+
+
+def test_a_learner_class_that_takes_no_scheduler_is_refused(recorder):
+    class Own(PPOTorchLearner):
+        pass
+
+    with pytest.raises(ValueError, match=r"learner class is Own, .*derive it from"):
+        schedule_epochs(PPOConfig().learners(learner_class=Own), recorder)
+
+
+def test_unsupported_versions_are_refused(monkeypatch):
+    monkeypatch.setattr("importlib.metadata.version", lambda package: "2.10.0")
+    with pytest.raises(ImportError, match=r"ray 2.10.0 .*>=2.60,<2.61: pip install 'adept-rl\[rllib\]'"):
+        import_afresh("adept.integrations.rllib")
+
+
+def test_a_missing_framework_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.setitem(sys.modules, "ray.rllib", None)
+    with pytest.raises(ImportError, match=r"pip install 'adept-rl\[rllib\]'"):
+        import_afresh("adept.integrations.rllib")
