@@ -72,6 +72,9 @@ class Study:
                         f"{declared}; declare the key in differs, or set it for all in [base]"
                     )
         self._require_equal_but_for_declared()
+        if empty := next((task for task in self.tasks if self.iterations(task) < 1), None):
+            rows = self._any_config(empty).batch_size
+            raise ValueError(f"until {self.until} is less than one rollout of {rows} steps on {empty}")
 
     def _require_equal_but_for_declared(self) -> None:
         """Presets follow the method too: what they change must be declared as well."""
@@ -147,7 +150,7 @@ def _build(table: dict[str, Any], text: str) -> Study:
         if key not in table:
             raise ValueError(f"the key {key!r} is missing; a study needs name, tasks, seeds, baseline and [[methods]]")
     seeds = table["seeds"]
-    if isinstance(seeds, int):
+    if type(seeds) is int:
         seeds = list(range(1, seeds + 1))
     _require_list("seeds", seeds, int, "a list of whole numbers, or how many (1, 2, …)")
     _require_list("tasks", table["tasks"], str, "a list of environments, for example ['minigrid/DoorKey-6x6']")
@@ -155,7 +158,7 @@ def _build(table: dict[str, Any], text: str) -> Study:
     base, until, differs = table.get("base", {}), table.get("until"), table.get("differs", [])
     if differs:
         _require_list("differs", differs, str, "a list of configuration keys")
-    if until is not None and (not isinstance(until, int) or until < 1):
+    if until is not None and (type(until) is not int or until < 1):
         raise ValueError(f"until must be a whole number of environment steps ≥ 1, got {until!r}")
     for key in base:
         if key in ("env", "seed") or key not in CONFIG_KEYS:

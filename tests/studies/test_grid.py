@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from pathlib import Path
+
+import pytest
+
+from adept.presets import AUGMENTATIONS, preset
+from adept.studies.grid import cell_path, load_study, parse_study, require_continuation, shipped_studies
+
+from .conftest import TEXT
+
+
+def test_a_study_is_read_in_its_order(study):
+    assert [method.name for method in study.methods] == ["fixed-2", "round-robin"]
+    assert study.method("fixed-2").label == "PPO (K=2)"
+    assert study.seeds == (1, 2)
+    assert study.tasks == ("gymnasium/CartPole-v1", "gymnasium/Acrobot-v1")
+    assert study.budget == {"gymnasium/CartPole-v1": 512, "gymnasium/Acrobot-v1": 512}
+    assert study.iterations("gymnasium/CartPole-v1") == 8
+
+
+def test_a_cells_configuration_is_the_preset_then_the_base_then_the_method(study):
+    config = study.config("round-robin", "gymnasium/CartPole-v1", 2)
+    standard = preset("gymnasium/CartPole-v1", "ppo", "round-robin")
+    expected = {"environments": 2, "rollout_length": 32, "minibatch_size": 32, "steps": 512, "restart_every": 3}
+    assert config == dataclasses.replace(standard, **expected, arms=(2, 1), seed=2)
+
+
+def test_until_pauses_at_whole_iterations(study):
+    paused = parse_study(TEXT.replace("seeds = 2", "seeds = 2\nuntil = 200"), "t")
+    assert paused.iterations("gymnasium/CartPole-v1") == 3
+    assert paused.budget["gymnasium/CartPole-v1"] == 192
+    assert paused.config("fixed-2", "gymnasium/CartPole-v1", 1) == study.config("fixed-2", "gymnasium/CartPole-v1", 1)
+
+
+def test_paths_of_cells():
+    path = cell_path(Path("out"), "ucb", "minigrid/DoorKey-6x6", 3)
+    assert path == Path("out/runs/minigrid-DoorKey-6x6/ucb/seed-3")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("seeds = 2", "seeds = [1, 1]", "seed 1 twice"),
+        ("seeds = 2", "seeds = 0", "seeds must be a list"),
+        ("seeds = 2", "seeds = true", "seeds must be a list"),
+        ("seeds = 2", "seedz = 2", "did you mean 'seeds'"),
+        ("seeds = 2", "seeds = 2\nuntil = -1", "until must be"),
+        ("seeds = 2", "seeds = 2\nuntil = 10", "less than one rollout"),
+        ('baseline = "fixed-2"', 'baseline = "fixed-3"', "did you mean 'fixed-2'"),
+        ('"arms"]', '"arms", "steps"]', "cannot differ in 'steps'"),
+        ('"arms"]', '"arms", "learning_rat"]', "did you mean 'learning_rate'"),
+        ('"scheduler_options", "arms"]', '"scheduler_options"]', "'fixed-2' sets 'arms', but"),
+        ("steps = 512", "stepz = 512", "did you mean 'steps'"),
+        ("steps = 512", "steps = 10", "method 'fixed-2' on gymnasium/CartPole-v1: steps 10 is less"),
+        ("arms = [2, 1]", "arms = [2, 2]", "method 'round-robin'"),
+        ('name = "round-robin"', 'name = "../x"', "cannot be a folder"),
+        ('name = "round-robin"', 'name = "fixed-2"', "'fixed-2' twice"),
+        ("[base]", "[base", "is not TOML"),
+    ],
+)
+def test_mistakes_are_named_in_one_line(old, new, message):
+    assert old in TEXT
+    with pytest.raises(ValueError, match=r"the file: |the file is") as error:
+        parse_study(TEXT.replace(old, new, 1), "the file")
+    assert message in str(error.value)
+    assert "\n" not in str(error.value).replace("\nTOML", "")
+
+
+def test_what_a_preset_changes_must_be_declared():
+    text = TEXT.replace('"gymnasium/CartPole-v1", "gymnasium/Acrobot-v1"', '"procgen/coinrun"')
+    text = text.replace('"arms"]', '"arms", "algo"]') + 'algo = "drac"\n'
+    with pytest.raises(ValueError, match=r"declare '(normalize_rewards|augmentation)' in differs"):
+        parse_study(text, "t")
+
+
+def test_an_unknown_study_is_answered_with_the_nearest():
+    with pytest.raises(ValueError, match="did you mean 'minigrid'"):
+        load_study("minigird")
+    with pytest.raises(ValueError, match="cannot be read"):
+        load_study("nowhere.toml")
+
+
+def test_more_of_everything_continues(study):
+    more = TEXT.replace("seeds = 2", "seeds = 5").replace('Acrobot-v1"]', 'Acrobot-v1", "gymnasium/MountainCar-v0"]')
+    more += '\n[[methods]]\nname = "fixed-1"\nscheduler = "fixed"\narms = [1]\n'
+    require_continuation(study, parse_study(more, "t"), "here")
+    paused = parse_study(TEXT.replace("seeds = 2", "seeds = 1\nuntil = 200"), "t")
+    require_continuation(paused, study, "here")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("steps = 512", "steps = 1024", "fixed-2: steps 512 → 1024"),
+        ("arms = [2, 1]", "arms = [1, 2]", r"round-robin: arms \(2, 1\) → \(1, 2\)"),
+        ("seeds = 2", "seeds = 1", "seeds without 2"),
+        (', "gymnasium/Acrobot-v1"', "", "tasks without gymnasium/Acrobot-v1"),
+        ('baseline = "fixed-2"', 'baseline = "round-robin"', "baseline fixed-2 → round-robin"),
+        ("seeds = 2", "seeds = 2\nuntil = 200", "until the end → 200"),
+    ],
+)
+def test_less_or_other_does_not_continue(study, old, new, message):
+    with pytest.raises(ValueError, match=message):
+        require_continuation(study, parse_study(TEXT.replace(old, new), "t"), "here")
+
+
+# The studies that come with the package, against the paper's tables and SPEC.
+
+
+@pytest.mark.parametrize("name", shipped_studies())
+def test_every_shipped_study_has_fixed_k_for_every_arm(name):
+    study = load_study(name)
+    assert study.name == name
+    adaptive = [method for method in study.methods if method.values["scheduler"] != "fixed"]
+    fixed = {
+        method.values["arms"][0] for method in study.methods if set(method.values) <= {"scheduler", "arms", "algo"}
+    }
+    arms = set(itertools.chain.from_iterable(method.values["arms"] for method in adaptive))
+    assert arms <= fixed
+    assert name == "smoke" or any("target_kl" in method.values for method in study.methods)
+
+
+@pytest.mark.parametrize("algo", ["ppo", "drac"])
+def test_the_procgen_study_is_the_papers(algo):
+    study = load_study(f"procgen-{algo}")
+    assert {task.removeprefix("procgen/") for task in study.tasks} == set(AUGMENTATIONS)
+    assert len(study.seeds) == 5
+    for method, scheduler in (("fixed-3", "fixed"), ("ucb", "ucb"), ("thompson", "thompson")):
+        assert study.config(method, "procgen/maze", 1) == preset("procgen/maze", algo, scheduler)
+    assert study.config("ucb", "procgen/maze", 1).scheduler_options == {"exploration": 5.0, "window": 10}
+    step_size = 1.0 if algo == "ppo" else 0.1
+    assert study.config("thompson", "procgen/maze", 1).scheduler_options == {"step_size": step_size, "window": 50}
+
+
+def test_the_searches_are_whole_grids():
+    study = load_study("procgen-ppo-search-u")
+    options = [method.values["scheduler_options"] for method in study.methods if method.values["scheduler"] == "ucb"]
+    found = sorted((entry["exploration"], entry["window"]) for entry in options)
+    assert found == sorted(itertools.product((0.1, 1.0, 5.0), (10, 50, 100)))
+    study = load_study("procgen-drac-search-g")
+    options = [method.values["scheduler_options"] for method in study.methods if "scheduler_options" in method.values]
+    found = sorted((entry["step_size"], entry["window"]) for entry in options)
+    assert found == sorted(itertools.product((0.1, 0.5, 1.0), (10, 50, 100)))
+
+
+def test_minigrid_is_the_papers_with_ten_seeds():
+    study = load_study("minigrid")
+    assert study.budget == dict.fromkeys(study.tasks, 499_712)
+    assert study.seeds == tuple(range(1, 11))
+    arms = {tuple(method.values["arms"]) for method in study.methods if method.values["scheduler"] == "ucb"}
+    assert arms == {(4, 2, 1), (6, 4), (8, 4)}
+    assert study.config("ucb-8-4", study.tasks[0], 1).scheduler_options == {"exploration": 1.0, "window": 50}
+
+
+def test_the_short_pybullet_study_is_the_beginning_of_the_full_one():
+    short, full = load_study("pybullet-500k"), load_study("pybullet")
+    require_continuation(short, full, "here")
+    assert short.budget["pybullet/Ant"] == 499_712
+    assert full.budget["pybullet/Ant"] == 1_998_848

@@ -1,0 +1,174 @@
+"""The local engine with real processes: what is killed is retried or continued, and no number changes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from adept.config import Execution
+from adept.studies.driver import held, run_study
+from adept.studies.engines.local import LocalEngine
+from adept.studies.grid import parse_study
+from adept.studies.results import StudyResults, load_results
+from adept.studies.work import Settings, last_iteration
+
+from .conftest import OUTSIDE, TEXT, numbers, with_method
+
+pytestmark = pytest.mark.slow
+
+TASK = "gymnasium/CartPole-v1"
+ONE_TASK = TEXT.replace(', "gymnasium/Acrobot-v1"', "")
+SETTINGS = Settings(execution=Execution(device="cpu"), checkpoint_seconds=0.0, command=("adept", "study", "tiny"))
+
+DRIVER = f"""
+import sys
+from pathlib import Path
+sys.path.insert(0, {str(OUTSIDE)!r})
+from adept.config import Execution
+from adept.studies.driver import run_study
+from adept.studies.engines.local import LocalEngine
+from adept.studies.grid import parse_study
+from adept.studies.work import Settings
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    study = parse_study((folder / "declared.txt").read_text(), "t")
+    settings = Settings(execution=Execution(device="cpu"), checkpoint_seconds=0.0)
+    run_study(study, folder / "study", LocalEngine(2), settings)
+"""
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory) -> StudyResults:
+    study = parse_study(ONE_TASK.replace("steps = 512", "steps = 3200"), "t")
+    return run_study(study, tmp_path_factory.mktemp("whole") / "study", LocalEngine(2), SETTINGS)
+
+
+def start_driver(folder: Path) -> subprocess.Popen[bytes]:
+    (folder / "declared.txt").write_text(ONE_TASK.replace("steps = 512", "steps = 3200"))
+    script = folder / "driver.py"
+    script.write_text(DRIVER)
+    return subprocess.Popen([sys.executable, str(script), str(folder)], stderr=subprocess.DEVNULL)
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+def iterations(folder: Path) -> list[int]:
+    return [last_iteration(path.parent) for path in folder.glob("study/runs/*/*/*/iterations.csv")]
+
+
+def assert_equal(first: StudyResults, second: StudyResults) -> None:
+    for cell in first.cells:
+        assert numbers(first, *cell.key) == numbers(second, *cell.key)
+
+
+def test_a_study_runs_and_is_only_read_afterwards(uninterrupted, capsys):
+    assert uninterrupted.counts()["done"] == 4
+    cell = uninterrupted.cells[0]
+    assert len(numbers(uninterrupted, *cell.key)["step"]) == 50
+    assert uninterrupted.starts(cell)[0]["command"] == "adept study tiny"
+    started = time.monotonic()
+    run_study(uninterrupted.study, uninterrupted.directory, LocalEngine(2), SETTINGS)
+    assert time.monotonic() - started < 5
+    assert len(uninterrupted.starts(cell)) == 1
+
+
+def test_a_killed_worker_is_replaced_and_its_run_goes_on(outside, tmp_path, monkeypatch, capsys):
+    mark = tmp_path / "kill"
+    mark.touch()
+    monkeypatch.setenv("ADEPT_TEST_KILL", str(mark))
+    text = with_method(ONE_TASK.replace("seeds = 2", "seeds = 1"), "killed", "faulty_schedulers:KilledOnce")
+    results = run_study(parse_study(text, "t"), tmp_path / "study", LocalEngine(2, retries=1), SETTINGS)
+    assert not mark.exists()
+    assert results.counts()["done"] == 3
+    assert "worker was killed by SIGKILL; trying again" in capsys.readouterr().err
+    killed = results.cell("killed", TASK, 1)
+    assert [start["iteration"] for start in results.starts(killed)] == [0, 3]
+    assert numbers(results, "killed", TASK, 1) == numbers(results, "round-robin", TASK, 1)
+
+
+def test_a_run_that_keeps_failing_is_marked_and_the_others_go_on(outside, tmp_path, capsys):
+    text = with_method(ONE_TASK.replace("seeds = 2", "seeds = 1"), "broken", "faulty_schedulers:Broken")
+    results = run_study(parse_study(text, "t"), tmp_path / "study", LocalEngine(1, retries=1), SETTINGS)
+    assert results.counts() == {"done": 2, "running": 0, "interrupted": 0, "failed": 1, "missing": 0}
+    cell = results.cell("broken", TASK, 1)
+    assert cell.error == "RuntimeError: the fourth choice is too hard (attempt 2 of 2)"
+    assert len(results.starts(cell)) == 2
+
+
+def test_ctrl_c_saves_and_the_same_command_continues(uninterrupted, tmp_path):
+    driver = start_driver(tmp_path)
+    wait_for(lambda: len(iterations(tmp_path)) == 2 and min(iterations(tmp_path)) >= 3)
+    driver.send_signal(signal.SIGINT)
+    assert driver.wait(60) != 0
+    stopped = load_results(tmp_path / "study")
+    assert stopped.counts()["interrupted"] == 2
+    assert stopped.counts()["running"] == 0
+    results = run_study(stopped.study, tmp_path / "study", LocalEngine(2), SETTINGS)
+    assert results.counts()["done"] == 4
+    assert_equal(results, uninterrupted)
+
+
+def test_the_workers_of_a_killed_driver_save_and_end(uninterrupted, tmp_path):
+    driver = start_driver(tmp_path)
+    wait_for(lambda: len(iterations(tmp_path)) == 2 and min(iterations(tmp_path)) >= 3)
+    workers = psutil.Process(driver.pid).children(recursive=True)
+    driver.kill()
+    driver.wait()
+    for worker in workers:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            worker.wait(30)
+    stopped = load_results(tmp_path / "study")
+    assert stopped.counts()["interrupted"] == 2
+    results = run_study(stopped.study, tmp_path / "study", LocalEngine(2), SETTINGS)
+    assert_equal(results, uninterrupted)
+
+
+def test_a_paused_study_continues_into_the_full_one(uninterrupted, tmp_path):
+    text = ONE_TASK.replace("steps = 512", "steps = 3200\nlearning_rate_decay = true").replace("seeds = 2", "seeds = 1")
+    short = parse_study(text.replace("seeds = 1", "seeds = 1\nuntil = 700").replace('"tiny"', '"short"'), "t")
+    results = run_study(short, tmp_path / "study", LocalEngine(1), SETTINGS)
+    assert results.counts()["done"] == 2
+    assert numbers(results, "fixed-2", TASK, 1)["step"][-1] == 640
+    full = run_study(parse_study(text, "t"), tmp_path / "study", LocalEngine(1), SETTINGS)
+    at_once = run_study(parse_study(text, "t"), tmp_path / "other", LocalEngine(1), SETTINGS)
+    assert full.counts()["done"] == 2
+    assert_equal(full, at_once)
+    with pytest.raises(ValueError, match="until the end → 700"):
+        run_study(short, tmp_path / "study", LocalEngine(1), SETTINGS)
+
+
+def test_what_cannot_run_leaves_nothing_behind(tmp_path):
+    wrong = parse_study(ONE_TASK.replace("CartPole-v1", "CartPoll-v1"), "t")
+    with pytest.raises(ValueError, match="CartPole"):
+        run_study(wrong, tmp_path / "study", LocalEngine(1))
+    assert not (tmp_path / "study").exists()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").touch()
+    with pytest.raises(ValueError, match="is no study's folder"):
+        run_study(parse_study(ONE_TASK, "t"), tmp_path / "mine", LocalEngine(1))
+    assert os.listdir(tmp_path / "mine") == ["notes.txt"]
+
+
+def test_a_second_driver_is_refused(study, tmp_path):
+    with held(tmp_path / "study"), pytest.raises(ValueError, match="being run by another process"):
+        run_study(study, tmp_path / "study", LocalEngine(1))
+
+
+@pytest.mark.parametrize("wrong", [{"workers": 0}, {"retries": -1}])
+def test_wrong_settings(wrong):
+    with pytest.raises(ValueError, match="must be a whole number"):
+        LocalEngine(**wrong)
