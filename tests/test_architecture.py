@@ -21,6 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "extras": set(),
     "seeding": set(),
     "machine": set(),
+    "energy": {"extras"},
     "schedulers": {"names"},
     "config": {"names", "schedulers"},
     "presets": {"names", "config"},
@@ -32,7 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "rollout": {"actors", "config", "envs", "networks", "normalization", "seeding"},
     "algorithms": {"names", "config", "distributions", "envs", "networks", "rollout", "seeding", "schedulers"},
     "fast": {"config", "seeding", "distributions", "envs", "networks", "actors", "rollout", "algorithms"},
-    "flops": {"names", "config", "networks"},
+    "flops": {"names", "config", "envs", "networks"},
     "training": {
         *{"names", "extras", "schedulers", "config", "seeding", "envs", "networks", "normalization", "actors"},
         *{"rollout", "algorithms", "fast", "flops"},
@@ -45,8 +46,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tracking": {"names", "extras", "config"},
     "runner": {"names", "extras", "config", "machine", "evaluation", "records", "tracking", "training"},
     "screen": {"config", "flops", "training"},
-    "studies": {"names", "extras", "config", "presets", "machine", "records", "training", "evaluation", "runner"},
-    "report": {"names", "extras", "config", "records"},
+    "studies": {
+        *{"names", "extras", "config", "presets", "envs", "flops", "machine", "energy", "records", "training"},
+        *{"evaluation", "runner"},
+    },
+    # A report reads the records of a study against the grid that the study declares; it runs nothing.
+    "report": {"names", "extras", "config", "records", "studies"},
     "integrations": {"names", "extras", "schedulers"},
 }
 # The front door: `cli` finds the command, and a command may open every room. No room may import a command.
@@ -145,4 +150,5 @@ def test_the_directions_of_the_design():
     assert not reaches["rollout"] & {"algorithms", "training"}
     assert not reaches["algorithms"] & {"training", "studies", "records"}
     assert not reaches["training"] & {"records", "studies", "report", "cli"}
-    assert not reaches["report"] & {"training", "algorithms", "envs", "networks"}
+    assert not reaches["studies"] & {"report", "commands", "cli"}
+    assert not MAY_IMPORT["report"] & {"training", "runner", "algorithms", "envs", "networks"}
