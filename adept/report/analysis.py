@@ -92,7 +92,7 @@ class Verdict:
     """None: cannot be said"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Analysis:
     """All findings of a comparison."""
 

@@ -24,7 +24,7 @@ Array = npt.NDArray[np.float64]
 PHASES = {"environment": "environment_seconds", "sampling": "inference_seconds", "update": "update_seconds"}
 """Phases of an iteration, and the column of each one's seconds."""
 GRID_POINTS = 200
-MOST_DRAWN = 250_000
+MOST_DRAWN = 160_000
 """Numbers drawn per quantity: with many runs each curve gets fewer points, so that pages open at once."""
 
 
@@ -92,7 +92,7 @@ class Run:
         return np.where(outside, math.nan, values[np.clip(index, 0, None)])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Comparison:
     """Everything that a report is made from."""
 

@@ -62,7 +62,8 @@ def unit(analysis: Analysis) -> str:
     """Name what normalised scores are measured in."""
     label = analysis.comparison.label(analysis.comparison.baseline)
     kind = analysis.scale.kind if analysis.scale else "none"
-    return {"ratio": f"of {label}'s score", "progress": f"of {label}'s improvement", "none": "(mean return)"}[kind]
+    names = {"ratio": f"relative to {label}", "progress": f"as a share of {label}'s improvement"}
+    return names.get(kind, "as mean return")
 
 
 def _rival(analysis: Analysis) -> str | None:
@@ -82,7 +83,10 @@ def _headline(analysis: Analysis) -> str:
         return f"{comparison.label(winner)} is the only method with results on every task."
     result = analysis.methods[rival]
     assert result.train is not None
-    score = f"{interval(result.train['iqm'])} {unit(analysis)} (interquartile mean over tasks and seeds)"
+    kind = analysis.scale.kind if analysis.scale else "none"
+    label = comparison.label(comparison.baseline)
+    of = {"ratio": f" × {label}'s score", "progress": f" × {label}'s improvement"}.get(kind, "")
+    score = f"{interval(result.train['iqm'])}{of} (interquartile mean over tasks and seeds)"
     cost = f" with {percent(result.compute)} of its compute" if math.isfinite(result.compute) else ""
     if winner == comparison.baseline:
         return (
