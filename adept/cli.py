@@ -27,6 +27,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("adept.commands.train", "train an agent, or continue an interrupted run"),
     "eval": ("adept.commands.evaluate", "score a run's policy over many episodes"),
     "play": ("adept.commands.play", "make a video of a run's policy"),
+    "study": ("adept.commands.study", "run methods × tasks × seeds, or show how a study stands"),
+    "flops": ("adept.commands.flops", "count the compute of an agent and what each arm saves"),
 }
 
 Options = TypeVar("Options")
