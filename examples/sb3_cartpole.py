@@ -1,7 +1,6 @@
 """PPO of Stable-Baselines3 on CartPole, its number of epochs chosen by a bandit before every update.
 
-    pip install 'adept-rl[sb3]'
-    python examples/sb3_cartpole.py
+Run `pip install 'adept-rl[sb3]'`, then `python examples/sb3_cartpole.py`.
 """
 
 import argparse
@@ -15,7 +14,7 @@ from adept.integrations.sb3 import AdeptCallback
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=16_384)
     steps = parser.parse_args().steps
 

@@ -36,7 +36,7 @@ class Recorder(RoundRobin):
 
 
 class Counting(gymnasium.Env):
-    """The n-th step of its life is rewarded with n; an episode lasts `episode` steps.
+    """The n-th step of its life is rewarded with n, and `offset`; an episode lasts `episode` steps.
 
     With a discount of 0 the return of a step is its reward, so that the mean return of every rollout is known.
     """
@@ -44,8 +44,9 @@ class Counting(gymnasium.Env):
     observation_space = gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
 
-    def __init__(self, episode=5):
+    def __init__(self, episode=5, offset=0):
         self.episode = episode
+        self.offset = offset
         self.life = 0
 
     def reset(self, *, seed=None, options=None):
@@ -54,7 +55,7 @@ class Counting(gymnasium.Env):
 
     def step(self, action):
         self.life += 1
-        return self._observation(), float(self.life), self.life % self.episode == 0, False, {}
+        return self._observation(), float(self.offset + self.life), self.life % self.episode == 0, False, {}
 
     def action_masks(self):
         return np.array([True, self.life % 2 == 0])

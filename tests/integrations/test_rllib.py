@@ -22,12 +22,17 @@ pytestmark = [pytest.mark.integration, pytest.mark.ray]
 STEPS, RUNNERS, MINIBATCH = 16, 2, 4
 
 
+def means(updates):
+    """Return the mean reward of each update: the two runners are 1000 and 2000 above what they count."""
+    return [1500 + mean for mean in counting_means(updates, STEPS)]
+
+
 @pytest.fixture(scope="module", autouse=True)
 def cluster():
     path = os.pathsep.join([str(Path(recording.__file__).parent), os.getcwd()])
     environment = {"env_vars": {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}}
     ray.init(address="local", num_cpus=6, include_dashboard=False, log_to_driver=False, runtime_env=environment)
-    register_env("counting", lambda _: Counting())
+    register_env("counting", lambda context: Counting(offset=1000 * context.worker_index))
     yield
     ray.shutdown()
 
@@ -90,14 +95,14 @@ def test_epochs_that_run_are_the_choices(scheduled):
 
 def test_the_previous_choice_gets_the_mean_return(scheduled):
     """The extra row that RLlib adds to every episode is left out of the mean."""
-    scheduled["recorder"].assert_credits(counting_means(5, STEPS))
+    scheduled["recorder"].assert_credits(means(5))
 
 
 def test_metrics_are_in_the_results(scheduled):
     results = scheduled["results"]
     assert [result["adept/epochs"] for result in results] == [3.0, 1.0, 2.0, 3.0, 1.0]
     assert [result["adept/epochs_done"] for result in results] == [3.0, 1.0, 2.0, 3.0, 1.0]
-    assert [result["adept/reward"] for result in results] == pytest.approx(counting_means(5, STEPS))
+    assert [result["adept/reward"] for result in results] == pytest.approx(means(5))
     assert results[-1]["adept/choices/3"] == 2.0
 
 
@@ -115,7 +120,7 @@ def test_state_survives_save_and_restore(scheduled):
     # Environments begin anew; the policy of the second choice, 1, makes the first batch after the restore.
     assert recorder.chosen == [2, 3]
     assert [arm for arm, _ in recorder.credits] == [1, 2]
-    assert [reward for _, reward in recorder.credits] == pytest.approx(counting_means(2, STEPS))
+    assert [reward for _, reward in recorder.credits] == pytest.approx(means(2))
 
 
 def test_two_learners_make_the_same_choices():
@@ -126,7 +131,7 @@ def test_two_learners_make_the_same_choices():
     assert len(recorders) == 2
     for recorder in recorders:
         assert recorder.chosen == [3, 1, 2, 3]
-        recorder.assert_credits(counting_means(4, STEPS))
+        recorder.assert_credits(means(4))
     assert recorders[0].credits == recorders[1].credits
     # Half of 32 steps for each learner: RLlib plans 4 minibatches of 4 in an epoch.
     assert done == [[12, 12], [4, 4], [8, 8], [12, 12]]

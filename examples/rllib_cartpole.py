@@ -1,0 +1,37 @@
+"""PPO of RLlib on CartPole with two learners, the epochs of every update chosen by a bandit, alike on both.
+
+Run `pip install 'adept-rl[rllib]'`, then `python examples/rllib_cartpole.py`.
+"""
+
+import argparse
+
+from ray.rllib.algorithms.ppo import PPOConfig
+
+import adept
+from adept.integrations.rllib import schedule_epochs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=16_384)
+    parser.add_argument("--learners", type=int, default=2)
+    arguments = parser.parse_args()
+
+    config = (
+        PPOConfig()
+        .environment("CartPole-v1")
+        .env_runners(num_env_runners=2)
+        .learners(num_learners=arguments.learners, num_gpus_per_learner=0)
+        .training(train_batch_size_per_learner=2048 // max(1, arguments.learners), minibatch_size=64)
+    )
+    schedule_epochs(config, adept.UCB([10, 5, 1]))
+
+    algorithm = config.build_algo()
+    for _ in range(arguments.steps // 2048):
+        learners = algorithm.train()["learners"]["__all_modules__"]
+        print({name: round(float(value), 1) for name, value in learners.items() if name.startswith("adept/")})
+    algorithm.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""PPO of skrl on CartPole, the learning epochs of every update chosen by a bandit.
+
+Run `pip install 'adept-rl[skrl]'`, then `python examples/skrl_cartpole.py`.
+"""
+
+import argparse
+
+import gymnasium
+import torch
+from skrl.agents.torch.ppo import PPO
+from skrl.envs.wrappers.torch import wrap_env
+from skrl.memories.torch import RandomMemory
+from skrl.models.torch import CategoricalMixin, DeterministicMixin, Model
+from skrl.trainers.torch import SequentialTrainer
+
+import adept
+from adept.integrations.skrl import schedule_epochs
+
+
+class Policy(CategoricalMixin, Model):
+    """The logits of the actions."""
+
+    def __init__(self, env):
+        spaces = {"observation_space": env.observation_space, "action_space": env.action_space}
+        Model.__init__(self, **spaces, device=env.device)
+        CategoricalMixin.__init__(self)
+        self.net = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.Tanh(), torch.nn.Linear(64, 2))
+
+    def compute(self, inputs, role=""):
+        """Return the logits."""
+        return self.net(inputs["observations"]), {}
+
+
+class Value(DeterministicMixin, Model):
+    """The value of an observation."""
+
+    def __init__(self, env):
+        spaces = {"observation_space": env.observation_space, "action_space": env.action_space}
+        Model.__init__(self, **spaces, device=env.device)
+        DeterministicMixin.__init__(self)
+        self.net = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1))
+
+    def compute(self, inputs, role=""):
+        """Return the value."""
+        return self.net(inputs["observations"]), {}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=16_384)
+    steps = parser.parse_args().steps
+
+    env = wrap_env(gymnasium.make_vec("CartPole-v1", num_envs=8), wrapper="gymnasium")
+    agent = PPO(
+        models={"policy": Policy(env), "value": Value(env)},
+        memory=RandomMemory(memory_size=256, num_envs=8, device=env.device),
+        observation_space=env.observation_space,
+        action_space=env.action_space,
+        device=env.device,
+        cfg={
+            "rollouts": 256,
+            "mini_batches": 32,
+            "experiment": {"write_interval": 0, "checkpoint_interval": 0},
+        },
+    )
+
+    scheduler = adept.UCB([10, 5, 1])
+    schedule_epochs(agent, scheduler)
+
+    SequentialTrainer(cfg={"timesteps": steps // 8, "headless": True}, env=env, agents=agent).train()
+    print({name: round(value, 1) for name, value in scheduler.diagnostics().items()})
+
+
+if __name__ == "__main__":
+    main()

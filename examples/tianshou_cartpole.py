@@ -1,0 +1,58 @@
+"""PPO of Tianshou on CartPole, the repetitions of every update chosen by a bandit.
+
+Run `pip install 'adept-rl[tianshou]'`, then `python examples/tianshou_cartpole.py`.
+"""
+
+import argparse
+
+import gymnasium
+import torch
+from tianshou.algorithm import PPO
+from tianshou.algorithm.modelfree.reinforce import ProbabilisticActorPolicy
+from tianshou.algorithm.optim import AdamOptimizerFactory
+from tianshou.data import Collector, VectorReplayBuffer
+from tianshou.env import DummyVectorEnv
+from tianshou.trainer import OnPolicyTrainerParams
+from tianshou.utils.net.common import Net
+from tianshou.utils.net.discrete import DiscreteActor, DiscreteCritic
+
+import adept
+from adept.integrations.tianshou import schedule_epochs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=16_384)
+    steps = parser.parse_args().steps
+
+    envs = DummyVectorEnv([lambda: gymnasium.make("CartPole-v1") for _ in range(8)])
+    actions = gymnasium.make("CartPole-v1").action_space
+    policy = ProbabilisticActorPolicy(
+        actor=DiscreteActor(preprocess_net=Net(state_shape=4, hidden_sizes=[64]), action_shape=2),
+        dist_fn=lambda logits: torch.distributions.Categorical(logits=logits),
+        action_space=actions,
+        action_scaling=False,
+        action_bound_method=None,
+    )
+    critic = DiscreteCritic(preprocess_net=Net(state_shape=4, hidden_sizes=[64]))
+    algorithm = PPO(policy=policy, critic=critic, optim=AdamOptimizerFactory(lr=1e-3))
+
+    scheduler = adept.UCB([10, 5, 1])
+    schedule_epochs(algorithm, scheduler)
+
+    result = algorithm.run_training(
+        OnPolicyTrainerParams(
+            training_collector=Collector(algorithm, envs, VectorReplayBuffer(2048, 8)),
+            test_collector=None,
+            max_epochs=1,
+            epoch_num_steps=steps,
+            collection_step_num_env_steps=2048,
+            batch_size=64,
+        )
+    )
+    print(result)
+    print({name: round(value, 1) for name, value in scheduler.diagnostics().items()})
+
+
+if __name__ == "__main__":
+    main()
