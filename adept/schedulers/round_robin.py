@@ -10,7 +10,10 @@ from adept.schedulers.validation import Arm
 
 
 class RoundRobin(Scheduler[Arm]):
-    """Choose the arms in turn, the first one first, whatever the rewards (paper, eq. 6, with t from 0)."""
+    """Choose the arms in turn, whatever the rewards (paper, eq. 6).
+
+    Deviation: t counts from 0, not 1, so that the first arm comes first.
+    """
 
     def _choose(self) -> int:
         return sum(self._choices) % len(self.arms)

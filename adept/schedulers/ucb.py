@@ -18,6 +18,9 @@ class UCB(Scheduler[Arm]):
     Q(K) is the mean of the last W rewards of arm K, 0 before the first. N(K) and t start at 1 and grow by 1 with
     each credit. Ties go to the arm listed first, so nothing here is random.
 
+    Deviation: the paper's text raises N(K) with the choice, its Algorithm 1 with the credit; the latter is followed,
+    since a count without a reward would shrink the bonus of an arm about which nothing was learnt.
+
     Args:
         arms: distinct hashable values, for example numbers of epochs.
         exploration: the coefficient c ≥ 0, in units of the reward. 0 is greedy.

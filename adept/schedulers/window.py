@@ -13,7 +13,11 @@ from adept.schedulers.validation import real_number, whole_number
 
 
 class RewardWindows:
-    """Keep the last `window` rewards of each arm; the value of an arm is their mean, 0 before the first one."""
+    """Keep the last `window` rewards of each arm; the value of an arm is their mean, 0 before the first one.
+
+    Deviation: equation 3 of the paper divides by W, its Algorithm 1 by the number of rewards held; the latter is
+    followed, since a window that is not yet full would punish an arm for being new.
+    """
 
     def __init__(self, arms: int, window: int) -> None:
         self.window = whole_number("window", window, at_least=1, at_most=sys.maxsize, example=10)
