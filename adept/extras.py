@@ -6,7 +6,7 @@ import importlib
 from types import ModuleType
 
 
-class MissingExtra(ImportError):  # noqa: N818 - it names what is missing
+class MissingExtra(ImportError):
     """A dependency that only an extra of this package installs is missing."""
 
 
