@@ -1,18 +1,18 @@
 # The tests of adept.integrations with the real frameworks, in environments of their own, which are built once and
 # again when their list changes. Stable-Baselines3 and sb3-contrib are in `make test`.
 
-INTEGRATION_PYTHON ?= python3.11
+PYTHON ?= python3.11
 INTEGRATION_ENVIRONMENTS := frameworks rllib
 MODULES_frameworks := sbx, tianshou, skrl, torchrl, trl
 MODULES_rllib := ray.rllib
 
 .PHONY: test-integrations
-test-integrations: $(INTEGRATION_ENVIRONMENTS:%=test-integrations-%)
+test-integrations: $(INTEGRATION_ENVIRONMENTS:%=test-integrations-%)  ## the integrations, each with its real framework
 
 # PyTorch first and alone: a range among the other requirements could fetch a build for graphics cards.
 .venvs/%/.built: constraints/%.txt
 	rm -rf .venvs/$*
-	$(INTEGRATION_PYTHON) -m venv .venvs/$*
+	$(PYTHON) -m venv .venvs/$*
 	.venvs/$*/bin/pip install --quiet torch==2.13.0
 	.venvs/$*/bin/pip install --quiet --no-deps -r constraints/$*.txt
 	touch $@
