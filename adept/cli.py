@@ -15,7 +15,9 @@ import logging
 import os
 import re
 import sys
+import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from adept import __version__
@@ -81,23 +83,36 @@ def parse(cls: type[Options], command: str, words: list[str], default: Options |
     try:
         with contextlib.redirect_stderr(said):
             flat = (tyro.conf.OmitArgPrefixes,)
-            return tyro.cli(cls, prog=f"adept {command}", args=words, default=default, config=flat)
+            found = tyro.cli(cls, prog=f"adept {command}", args=words, default=default, config=flat)
+            assert isinstance(found, cls)
+            return found
     except SystemExit as stop:
         if not stop.code:
             raise
-        raise ValueError(f"{command}: {_unboxed(said.getvalue())}") from None
+        raise ValueError(f"{command}: {_own_error(stop) or _unboxed(said.getvalue())}") from None
+
+
+def _own_error(error: BaseException) -> str | None:
+    """Return the message of the `ValueError` of ours that the parser stumbled over, if it did."""
+    cause: BaseException | None = error
+    while cause is not None:
+        frames = traceback.extract_tb(cause.__traceback__)
+        if type(cause) is ValueError and frames and Path(frames[-1].filename).is_relative_to(Path(__file__).parent):
+            return one_line(cause)
+        cause = cause.__cause__ or cause.__context__
+    return None
 
 
 def _unboxed(text: str) -> str:
     """Return the gist of the parser's framed message: what is wrong, and what it may have meant."""
-    lines = [line.strip("│╭╮╰╯ \t") for line in text.splitlines()]
     parts: list[list[str]] = [[]]
-    for line in lines:
-        if line and set(line) <= {"─"}:
+    for line in (line.strip("│╭╮╰╯|+ \t") for line in text.splitlines()):
+        if line and set(line) <= {"─", "-"}:
             parts.append([])
-        elif line and not line.startswith("─"):
+        elif line and not line.startswith(("─ ", "- ")):  # the title in the frame
             parts[-1].append(line)
-    gist = " ".join(parts[0]) or "bad arguments"
+    told = [" ".join(part) for part in parts if ":" in " ".join(part)]  # without a frame, the title is a part too
+    gist = told[0] if told else "bad arguments"
     meant = re.search(r"Perhaps you meant: (--\S+)", " ".join(" ".join(part) for part in parts))
     gist = gist[0].lower() + gist[1:]
     return f"{gist}; did you mean {meant[1]}?" if meant else f"{gist}; see --help"

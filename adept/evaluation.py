@@ -168,8 +168,9 @@ def write_video(path: Path, output: Path, **options: Any) -> int:
     if output.suffix not in (".mp4", ".gif"):
         raise ValueError(f"a video ends in .mp4 or .gif, got {output.name!r}")
     require("imageio_ffmpeg", "video")
-    settings: dict[str, Any] = {"fps": VIDEO_FRAMES_PER_SECOND}
-    settings |= {"macro_block_size": 2} if output.suffix == ".mp4" else {"loop": 0}
+    settings: dict[str, Any] = {"fps": VIDEO_FRAMES_PER_SECOND, "macro_block_size": 2}
+    if output.suffix == ".gif":
+        settings = {"duration": 1000 / VIDEO_FRAMES_PER_SECOND, "loop": 0}
     count = 0
     with imageio.get_writer(output, **settings) as writer:
         for frame in frames(path, **options):

@@ -63,18 +63,18 @@ class TensorBoard:
         from torch.utils.tensorboard import SummaryWriter
 
         # Events after the step resumed from are of the work that is done again: TensorBoard drops them.
-        self._writer = SummaryWriter(str(path), purge_step=resumed_step + 1 if resumed_step else None)  # type: ignore[no-untyped-call]
+        self._writer = SummaryWriter(str(path), purge_step=resumed_step + 1 if resumed_step else None)
         self._last = (0.0, float(resumed_step))
 
     def log(self, record: Mapping[str, Any]) -> None:
         """Write one record's scalars at its step."""
         for tag, value in scalars(record, *self._last):
-            self._writer.add_scalar(tag, value, int(record["step"]))  # type: ignore[no-untyped-call]
+            self._writer.add_scalar(tag, value, int(record["step"]))
         self._last = (record["seconds"], record["step"])
 
     def close(self) -> None:
         """Flush the events."""
-        self._writer.close()  # type: ignore[no-untyped-call]
+        self._writer.close()
 
 
 class WeightsAndBiases:

@@ -57,7 +57,7 @@ def test_play_writes_a_video_that_can_be_read(trained: Path, tmp_path: Path, nam
     imageio = pytest.importorskip("imageio.v2")
     pytest.importorskip("imageio_ffmpeg")
     assert main(["play", str(trained), "--video", str(tmp_path / name), "--seed", "1"]) == 0
-    pictures = list(imageio.get_reader(tmp_path / name))
+    pictures = [picture for picture in imageio.get_reader(tmp_path / name)]  # noqa: C416 - its length is infinite
     assert len(pictures) > 2
     assert min(pictures[0].shape[:2]) >= 256
     assert any((picture != pictures[0]).any() for picture in pictures)
@@ -85,7 +85,7 @@ def test_flops_json(capsys: pytest.CaptureFixture[str]) -> None:
         ([*TRAIN, "--arms", "0"], "whole number ≥ 1"),
         ([*TRAIN, "--arms", "x"], "--arms"),
         ([*TRAIN, "--scheduler", "ucbb"], "did you mean 'ucb'"),
-        ([*TRAIN, "--scheduler", "fixed", "--arms", "3", "2"], "takes one arm"),
+        ([*TRAIN, "--scheduler", "fixed", "--arms", "3", "2"], "exactly one arm"),
         ([*TRAIN, "--scheduler", "nowhere:Nothing"], "cannot load scheduler"),
         ([*TRAIN, "--minibatch-size", "100"], "does not divide"),
         ([*TRAIN, "--device", "cuda:77"], "cannot be used here"),

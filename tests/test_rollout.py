@@ -70,9 +70,7 @@ def test_no_row_is_a_mere_reset_and_episodes_are_counted() -> None:
     assert list(under_test.recent_returns) == [3.0] * 8
 
 
-@pytest.mark.parametrize(
-    ("env", "time_limit_ends"), [("Ends-v0", False), ("Cut-v0", False), ("Cut-v0", True)]
-)
+@pytest.mark.parametrize(("env", "time_limit_ends"), [("Ends-v0", False), ("Cut-v0", False), ("Cut-v0", True)])
 def test_what_comes_after_a_step_by_hand(env: str, time_limit_ends: bool) -> None:
     """With λ = 0 a return is r + γV': V(next), at the third step 0 (end) or V(final observation 3) (time limit)."""
     under_test = collector(env, gae_coefficient=0.0, discount=0.5, time_limit_ends=time_limit_ends)

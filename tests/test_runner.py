@@ -148,7 +148,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path: Path, caplo
     run_one(config, tmp_path / "whole", REFERENCE)
     with pytest.raises(Stop):
         run_one(config, path, REFERENCE, on_record=stop_after(7), checkpoint_seconds=0)
-    older, newest = sorted((path / "checkpoint").glob("*.npz"))
+    _, newest = sorted((path / "checkpoint").glob("*.npz"))
     content = newest.read_bytes()
     newest.write_bytes(content[: len(content) // 2])
     run_one(config, path, REFERENCE)
@@ -158,7 +158,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path: Path, caplo
         damaged = bytearray(file.read_bytes())
         damaged[len(damaged) // 2] ^= 0xFF  # one flipped byte is caught by the archive's sums
         file.write_bytes(damaged)
-    with pytest.raises(ValueError, match="every checkpoint .* is damaged"):
+    with pytest.raises(ValueError, match=r"every checkpoint .* is damaged"):
         load_checkpoint(path)
 
 

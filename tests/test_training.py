@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -78,8 +79,10 @@ def test_one_arm_of_ucb_equals_fixed_bit_for_bit() -> None:
 
 def test_same_configuration_twice_gives_the_same_numbers_and_another_seed_others() -> None:
     config = tiny_config("Identity-v0", scheduler="thompson", arms=(3, 1), normalize_rewards=True)
-    (records, first), (again, second), (_, other) = run(config), run(config), run(
-        tiny_config("Identity-v0", scheduler="thompson", arms=(3, 1), normalize_rewards=True, seed=2)
+    (records, first), (again, second), (_, other) = (
+        run(config),
+        run(config),
+        run(tiny_config("Identity-v0", scheduler="thompson", arms=(3, 1), normalize_rewards=True, seed=2)),
     )
     assert without_clock(records) == without_clock(again)
     assert torch.equal(weights(first), weights(second))
@@ -109,7 +112,7 @@ def test_the_previous_choice_is_credited_with_this_rollout() -> None:
     records, trainer = run(config)
     scheduler = trainer.scheduler
     assert isinstance(scheduler, Listening)
-    expected = [(before["epochs"], now["gae_return"]) for before, now in zip(records, records[1:], strict=False)]
+    expected = [(before["epochs"], now["gae_return"]) for before, now in itertools.pairwise(records)]
     assert scheduler.heard == expected
     assert [record["reward"] for record in records] == [record["gae_return"] for record in records]
 
@@ -168,7 +171,7 @@ def test_surrogate_by_hand() -> None:
     assert metrics["approx_kl"] == pytest.approx((0.5 - math.log(1.5) - 0.5 - math.log(0.5)) / 2, rel=1e-5)
     assert metrics["clip_fraction"] == 1.0
     assert float(loss) == pytest.approx(-0.2 + 0.5 * 0.485 - 0.01 * entropy, rel=1e-5)
-    plain, metrics = surrogate(Categorical(2), chosen, values, batch, tiny_config("Identity-v0", clip_value_loss=False))
+    _, metrics = surrogate(Categorical(2), chosen, values, batch, tiny_config("Identity-v0", clip_value_loss=False))
     assert metrics["value_loss"] == pytest.approx(0.5 * (1 + 0.25) / 2)
 
 

@@ -27,7 +27,8 @@ def make(task: str, count: int, *, levels: int = 200, threads: int = 1, render: 
     if task not in GAMES:
         raise unknown_name("Procgen game", task, GAMES)
     load_qt()
-    return PoolEnvironments(f"{task.capitalize()}Easy-v0", count, threads=threads, render=render, num_levels=levels, start_level=0)
+    env_id = f"{task.capitalize()}Easy-v0"
+    return PoolEnvironments(env_id, count, threads=threads, render=render, num_levels=levels, start_level=0)
 
 
 @cache
