@@ -5,6 +5,8 @@ A task that fails, or whose worker or node is lost, is run again by Ray and cont
 
 from __future__ import annotations
 
+import re
+import socket
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,6 +18,7 @@ from adept.studies.work import Job, Settings, mark_failed, run_job
 
 LOOK_SECONDS = 3.0
 """How often the shared folder is looked at for runs that have begun."""
+CONNECT_SECONDS = 10.0
 STOP_SECONDS = 600.0
 """How long tasks that were asked to stop may take to finish their iteration and save."""
 
@@ -60,9 +63,10 @@ class RayEngine:
     def _connect(self) -> None:
         local = {"num_cpus": max(1, round(self._workers * self._resources["num_cpus"])), "include_dashboard": False}
         try:
+            require_reachable(self._address)
             where = {"address": self._address} if self._address else {"address": "local", **local}
             self._ray.init(**where, log_to_driver=False, logging_level="warning")
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
             raise ValueError(f"no Ray cluster can be reached at {self._address or 'local'!r}: {error}") from error
 
     def _watch(self, pending: dict[Any, Job]) -> Iterator[Event | None]:
@@ -101,3 +105,10 @@ class RayEngine:
             self._ray.cancel(reference, force=False)
         if pending:
             self._ray.wait(list(pending), num_returns=len(pending), timeout=STOP_SECONDS)
+
+
+def require_reachable(address: str | None) -> None:
+    """Raise `OSError` where nobody listens at an address of host and port: Ray itself would ask for minutes."""
+    place = re.fullmatch(r"(?:ray://)?([^/]+):(\d+)", address or "")
+    if place:
+        socket.create_connection((place[1], int(place[2])), timeout=CONNECT_SECONDS).close()

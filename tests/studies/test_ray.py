@@ -1,0 +1,123 @@
+"""The Ray engine on a real cluster of several node processes, one of which is killed in the middle of a run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adept.config import Execution
+from adept.studies.driver import run_study
+from adept.studies.engines import Event
+from adept.studies.engines.local import LocalEngine
+from adept.studies.grid import Study, parse_study
+from adept.studies.results import StudyResults
+from adept.studies.work import Job, Settings, last_iteration
+
+from .conftest import TEXT, numbers
+
+pytest.importorskip("ray")
+import ray
+from ray.cluster_utils import Cluster
+
+from adept.studies.engines.ray import RayEngine
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+
+SETTINGS = Settings(execution=Execution(device="cpu"), checkpoint_seconds=0.0, command=("adept", "study", "tiny"))
+TASK = "gymnasium/CartPole-v1"
+
+
+def tiny_study(steps: int, seeds: int) -> Study:
+    text = TEXT.replace(', "gymnasium/Acrobot-v1"', "").replace("steps = 512", f"steps = {steps}")
+    return parse_study(text.replace("seeds = 2", f"seeds = {seeds}"), "t")
+
+
+class Watched:
+    """An engine whose events are watched, to act in the middle of the work."""
+
+    description = "a watched engine"
+
+    def __init__(self, engine: RayEngine, act: Any) -> None:
+        self._engine, self._act = engine, act
+
+    def run(self, jobs: Sequence[Job], settings: Settings) -> Iterator[Event | None]:
+        for event in self._engine.run(jobs, settings):
+            self._act(jobs)
+            yield event
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+    yield cluster, nodes
+    ray.shutdown()
+    cluster.shutdown()
+
+
+def run_locally(study: Study, folder: Path) -> StudyResults:
+    return run_study(study, folder, LocalEngine(1), SETTINGS)
+
+
+def test_a_lost_node_costs_no_number(cluster, tmp_path):
+    cluster, nodes = cluster
+    study = tiny_study(6400, seeds=1)
+    killed = []
+
+    def kill_a_node(jobs: Sequence[Job]) -> None:
+        if not killed and all(last_iteration(job.path) >= 5 for job in jobs):
+            killed.append([last_iteration(job.path) for job in jobs])
+            cluster.remove_node(nodes.pop(), allow_graceful=False)
+
+    started = time.monotonic()
+    engine = Watched(RayEngine(cluster.address, retries=2), kill_a_node)
+    results = run_study(study, tmp_path / "ray", engine, SETTINGS)
+    print(f"killed at {killed}, {time.monotonic() - started:.0f} s")
+    assert killed
+    assert results.counts()["done"] == 2
+    starts = sorted(len(results.starts(cell)) for cell in results.cells)
+    assert starts == [1, 2]  # one run lost its node, and began again elsewhere
+    resumed = next(cell for cell in results.cells if len(results.starts(cell)) == 2)
+    assert results.starts(resumed)[1]["iteration"] >= 5  # from its checkpoint
+    assert results.starts(resumed)[1]["command"] == "adept study tiny"
+    local = run_locally(study, tmp_path / "local")
+    for cell in results.cells:
+        assert numbers(results, *cell.key) == numbers(local, *cell.key)
+
+
+def test_a_failing_task_is_retried_by_ray_then_marked(cluster, tmp_path):
+    cluster, _ = cluster
+    study = tiny_study(640, seeds=1)
+    folder = tmp_path / "study"
+    blocked = folder / "runs" / "gymnasium-CartPole-v1" / "fixed-2" / "seed-1" / "checkpoint"
+    blocked.mkdir(parents=True)
+    (blocked / "00000005.npz").write_bytes(b"damaged")
+    results = run_study(study, folder, RayEngine(cluster.address, retries=1, cpus=0.5), SETTINGS)
+    assert results.counts() == {"done": 1, "running": 0, "interrupted": 0, "failed": 1, "missing": 0}
+    assert "every checkpoint" in results.cell("fixed-2", TASK, 1).error
+
+
+def test_stopping_saves_what_is_under_way(cluster, tmp_path):
+    cluster, _ = cluster
+    study = tiny_study(64000, seeds=1)
+
+    def interrupt(jobs: Sequence[Job]) -> None:
+        if last_iteration(jobs[0].path) >= 5:
+            raise KeyboardInterrupt
+
+    engine = Watched(RayEngine(cluster.address), interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run_study(study, tmp_path / "study", engine, Settings(execution=Execution(device="cpu")))
+    path = tmp_path / "study" / "runs" / "gymnasium-CartPole-v1" / "fixed-2" / "seed-1"
+    # Checkpoints come every 30 s otherwise: this one is from the stop.
+    assert len(list((path / "checkpoint").glob("*.npz"))) == 1
+
+
+def test_an_address_where_nobody_is():
+    ray.shutdown()
+    with pytest.raises(ValueError, match="no Ray cluster can be reached"):
+        next(iter(RayEngine("127.0.0.1:1").run([], Settings())))
