@@ -30,7 +30,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "eval": ("adept.commands.evaluate", "score a run's policy over many episodes"),
     "play": ("adept.commands.play", "make a video of a run's policy"),
     "study": ("adept.commands.study", "run methods × tasks × seeds, or show how a study stands"),
+    "report": ("adept.commands.report", "statistics, figures and one page from stored runs"),
     "flops": ("adept.commands.flops", "count the compute of an agent and what each arm saves"),
+    "demo": ("adept.commands.demo", "a small study from nothing to its report, in under three minutes"),
 }
 
 Options = TypeVar("Options")
@@ -45,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[0] == "--version":
         print(f"adept {__version__}")
         return 0
+    sys.path.append(str(Path.cwd()))  # for schedulers of the user's own, by package.module:Class
     logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
     try:
         if words[0] not in COMMANDS:
