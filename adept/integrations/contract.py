@@ -78,11 +78,14 @@ def held_steps(learning_rate: Any) -> Iterator[list[tuple[Any, ...]]]:
     integration to make as many as the configured number of epochs would have asked for.
     """
     asked: list[tuple[Any, ...]] = []
+    own = vars(learning_rate).get("step")
     learning_rate.step = lambda *args: asked.append(args)
     try:
         yield asked
     finally:
         del learning_rate.step
+        if own is not None:
+            learning_rate.step = own
 
 
 def _release(version: str) -> tuple[int, ...]:

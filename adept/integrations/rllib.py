@@ -103,12 +103,19 @@ class EpochSchedulerLearner(PPOTorchLearner):
     def after_gradient_based_update(self, *, timesteps: dict[str, Any]) -> None:
         """Finish as ever, and log what was asked for and done."""
         super().after_gradient_based_update(timesteps=timesteps)
-        covered = getattr(self._minibatches, "_num_covered_epochs", {})
-        done = min(covered.values(), default=1)
-        for name, value in contract.metrics(
-            self.scheduler, epochs=self._asked, epochs_done=done, reward=self._reward
-        ).items():
+        numbers = contract.metrics(
+            self.scheduler, epochs=self._asked, epochs_done=self._epochs_done(), reward=self._reward
+        )
+        for name, value in numbers.items():
             self.metrics.log_value((ALL_MODULES, name), value, window=1)
+
+    def _epochs_done(self) -> float:
+        """Return the rows that went through the update, over the rows of the batch: 1 where it went through whole."""
+        minibatches = self._minibatches
+        if not hasattr(minibatches, "_minibatch_count"):
+            return 1.0
+        rows = max(len(columns) for columns in minibatches._batch.policy_batches.values())
+        return float(minibatches._minibatch_count * minibatches._minibatch_size / rows)
 
     def get_state(self, components: Any = None, *, not_components: Any = None, **kwargs: Any) -> Any:
         """Return the learner's state, with the scheduler's among it."""

@@ -38,6 +38,8 @@ def schedule_epochs(trainer: Trainer, scheduler: Scheduler[int]) -> Trainer:
             "this trainer has no whole batch whose returns it estimates (asynchronous collection, a Ray learner, or "
             "no ValueEstimatorHook); one process that collects and learns in turn is needed: build PPOTrainer so"
         )
+    if contract.PREFIX in trainer._modules:
+        raise ValueError("this trainer has a scheduler already, one is allowed; build a new trainer")
     EpochSchedulerHook(contract.epoch_scheduler(scheduler)).register(trainer)
     return trainer
 

@@ -173,6 +173,11 @@ def test_a_trainer_without_returns_is_refused(recorder):
         schedule_epochs(build(1, add_gae=False), recorder)
 
 
+def test_a_second_scheduler_is_refused(recorder):
+    with pytest.raises(ValueError, match="one is allowed"):
+        schedule_epochs(schedule_epochs(build(1), recorder), recorder)
+
+
 def test_unsupported_versions_are_refused(monkeypatch):
     monkeypatch.setattr("importlib.metadata.version", lambda package: "0.9.2")
     with pytest.raises(ImportError, match=r"torchrl 0.9.2 .*>=0.14,<0.15: pip install 'adept-rl\[torchrl\]'"):
