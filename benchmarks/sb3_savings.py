@@ -123,7 +123,7 @@ def run_one(cell: tuple[str, str, int]) -> None:
 
 
 def record_path(cell: tuple[str, str, int]) -> Path:
-    return OUT / "runs" / f"{cell[0]}.{cell[1]}.{cell[2]}.csv"
+    return OUT / "records" / f"{cell[0]}.{cell[1]}.{cell[2]}.csv"
 
 
 def write_rows(path: Path, columns: tuple[str, ...], rows: list[list[Any]]) -> None:
