@@ -50,8 +50,7 @@ class FastActor:
         if self._pass is None or len(observations) != self._rows:
             self._rows = len(observations)
             self._pass = make_pass(self._network, tuple(observations.shape[1:]), self._rows)
-            assert self._pass is not None
-        outputs, values = self._pass.forward(observations)
+        outputs, values = self._pass.forward(self._pass.prepare(observations))
         return outputs.numpy(), values[0].numpy()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ from adept.algorithms.learner import METRICS, Learner, Loss, Stop, UpdateStats, 
 from adept.config import Config
 from adept.envs.base import Array
 from adept.fast.adam import FlatAdam
+from adept.fast.distinct import DistinctPass
 from adept.fast.passes import Pass, make_pass
 from adept.fast.surrogate import Surrogate, Targets
-from adept.networks import ActorCritic
+from adept.networks import ActorCritic, MiniGridNetwork
 from adept.rollout import Rollout
 from adept.seeding import set_generator_state
 
@@ -28,6 +30,7 @@ class FastLearner(Learner):
         self._adam = FlatAdam(network)
         self._surrogate = Surrogate(config, network)
         self._pass: Pass | None = None
+        self._rows = torch.empty(0)
         self._names = (*METRICS, "gradient_norm")
         self._learning_rate = config.learning_rate
 
@@ -36,9 +39,13 @@ class FastLearner(Learner):
         """Make so many passes over the rollout, or fewer where the rule says stop."""
         self._learning_rate = learning_rate
         if self._pass is None:
-            shape = tuple(rollout.observations.shape[1:])
-            self._pass = make_pass(self.network, shape, self._config.minibatch_size)
+            self._pass = self._make_pass(tuple(rollout.observations.shape[1:]))
+        self._rows = self._pass.prepare(rollout.observations)
         return super().update(rollout, epochs, stop, learning_rate=learning_rate)
+
+    def _make_pass(self, shape: tuple[int, ...]) -> Pass:
+        make = partial(make_pass, self.network, shape)
+        return DistinctPass(make) if isinstance(self.network, MiniGridNetwork) else make(self._config.minibatch_size)
 
     def _epoch(self, rollout: Rollout) -> Tensor:
         """Shuffle the rows once, so that minibatches are slices of them; return the mean metrics."""
@@ -51,16 +58,16 @@ class FastLearner(Learner):
 
         advantages = shuffled(rollout.advantages)
         costs = (advantages.mean(1, keepdim=True) - advantages) / (advantages.std(1, keepdim=True) + 1e-8)
-        columns = (rollout.observations, rollout.actions, rollout.log_probs, rollout.values, rollout.returns)
+        columns = (self._rows, rollout.actions, rollout.log_probs, rollout.values, rollout.returns)
         metrics = torch.empty(config.minibatches, len(self._names))
-        for observations, *targets, row in zip(*map(shuffled, columns), costs, metrics, strict=True):
-            self._step(observations, Targets(*targets), row)
+        for rows, *targets, row in zip(*map(shuffled, columns), costs, metrics, strict=True):
+            self._step(rows, Targets(*targets), row)
         return metrics.mean(0)
 
-    def _step(self, observations: Tensor, targets: Targets, metrics: Tensor) -> None:
+    def _step(self, rows: Tensor, targets: Targets, metrics: Tensor) -> None:
         """Make one gradient step and write its metrics."""
         assert self._pass is not None
-        outputs, values = self._pass.forward(observations)
+        outputs, values = self._pass.forward(rows)
         actor, critic = self._surrogate.gradient(outputs, values.squeeze(0), targets)
         self._pass.backward(actor, critic.unsqueeze(0))
         metrics[-1] = self._adam.clip(self._config.max_gradient_norm)

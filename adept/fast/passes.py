@@ -14,7 +14,10 @@ from adept.networks import ActorCritic, MiniGridNetwork, MlpNetwork
 class Pass(Protocol):
     """A network's forward and backward pass of so many rows."""
 
-    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+    def prepare(self, observations: Tensor) -> Tensor:
+        """Return what `forward` takes rows of, made once from the observations of a rollout."""
+
+    def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the last layers' outputs for (rows, …): the actor's (outputs, rows) and the critic's (1, rows)."""
 
     def backward(self, actor: Tensor, critic: Tensor) -> None:
@@ -28,9 +31,13 @@ class MlpPass:
         towers = (network.heads.actor, network.heads.critic)
         self._actor, self._critic = (Tower(layers, rows, inner=False) for layers in towers)
 
-    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+    def prepare(self, observations: Tensor) -> Tensor:
+        """Return vectors of float32."""
+        return observations.flatten(1).to(torch.float32)
+
+    def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return what both towers give."""
-        x = observations.flatten(1).T.to(torch.float32)
+        x = rows.T
         return self._actor.forward(x), self._critic.forward(x)
 
     def backward(self, actor: Tensor, critic: Tensor) -> None:
@@ -52,9 +59,13 @@ class MiniGridPass:
         towers = (network.heads.actor, network.heads.critic)
         self._actor, self._critic = (Tower(layers, rows, inner=True) for layers in towers)
 
-    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+    def prepare(self, observations: Tensor) -> Tensor:
+        """Return the numbers of each view in one row."""
+        return observations.flatten(1)
+
+    def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return what both towers give."""
-        self._image.copy_(observations.flatten(1).T)
+        self._image.copy_(rows.T)
         features = self._third.forward(self._second.forward(self._first.forward(self._image)))
         return self._actor.forward(features), self._critic.forward(features)
 
@@ -66,10 +77,9 @@ class MiniGridPass:
         self._first.backward(self._second.backward(self._third.backward(from_actor.add_(from_critic))))
 
 
-def make_pass(network: ActorCritic, shape: tuple[int, ...], rows: int) -> Pass | None:
-    """Return the written-out passes of a network for observations of a shape; None where there are none."""
+def make_pass(network: ActorCritic, shape: tuple[int, ...], rows: int) -> Pass:
+    """Return the written-out passes of one of the small networks, for observations of a shape."""
     if isinstance(network, MlpNetwork):
         return MlpPass(network, rows)
-    if isinstance(network, MiniGridNetwork):
-        return MiniGridPass(network, shape, rows)
-    return None
+    assert isinstance(network, MiniGridNetwork)
+    return MiniGridPass(network, shape, rows)

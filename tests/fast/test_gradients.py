@@ -33,7 +33,7 @@ def test_loss_and_gradients_equal_autograd(case: str, clip_value_loss: bool) -> 
     FlatAdam(network)
     passes, surrogate = make_pass(network, CASES[case][1], ROWS), Surrogate(config, network)
     with torch.inference_mode():
-        outputs, values = passes.forward(minibatch.observations)
+        outputs, values = passes.forward(passes.prepare(minibatch.observations))
         targets = Targets(
             minibatch.actions, minibatch.log_probs, minibatch.values, minibatch.returns, -minibatch.advantages
         )
@@ -58,7 +58,7 @@ def test_under_a_pooling_window_one_place_takes_the_gradient_even_among_equals()
     FlatAdam(network)
     passes = make_pass(network, (3, 7, 7), 1)
     with torch.inference_mode():
-        passes.forward(observations)
+        passes.forward(passes.prepare(observations))
         passes.backward(torch.ones(7, 1), torch.ones(1, 1))
     torch.testing.assert_close(network.encoder[0].weight.grad, reference.encoder[0].weight.grad, rtol=1e-4, atol=1e-6)
 

@@ -1,0 +1,312 @@
+"""How fast is it? Whole training loops beside Stable-Baselines3's: same hyperparameters, network and steps.
+
+python benchmarks/throughput.py [--tasks minigrid …] [--repeats 3]    prints the table and writes results/throughput.
+Both sides run in turn, iteration by iteration, in one process with one thread of PyTorch. Some iterations make a
+block, and a ratio is the median over the blocks. Beside the clock's ratio stands that of CPU time, which other
+programs on the machine disturb less. What comes before the first block (making environments and networks, a first
+iteration) is left out and printed on its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import reduce
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from adept.config import Config, Execution  # noqa: E402
+from adept.envs import Array, Discrete  # noqa: E402
+from adept.machine import describe  # noqa: E402
+from adept.presets import preset  # noqa: E402
+from adept.schedulers import make_scheduler  # noqa: E402
+from adept.training import Trainer  # noqa: E402
+
+RESULTS = ROOT / "results" / "throughput"
+EXECUTION = Execution(device="cpu")
+
+
+class Task(NamedTuple):
+    """What is run, and how many iterations make a block; the target is the least ratio to reach."""
+
+    env: str
+    target: float
+    iterations: int
+    rollout_length: int | None = None
+    """In place of the paper's, where its iteration would take minutes."""
+
+
+TASKS = {
+    "minigrid": Task("minigrid/DoorKey-6x6", 5.0, 12),
+    "halfcheetah": Task("pybullet/HalfCheetah", 2.5, 4),
+    "ant": Task("pybullet/Ant", 2.5, 4),
+    "bigfish": Task("procgen/bigfish", 1.5, 1, rollout_length=32),
+}
+
+
+class Block(NamedTuple):
+    """Seconds by the clock and of the processor, and what parts of them took."""
+
+    clock: float
+    processor: float
+    parts: dict[str, float]
+
+    def plus(self, other: Block) -> Block:
+        """Return both together."""
+        parts = {name: seconds + other.parts[name] for name, seconds in self.parts.items()}
+        return Block(self.clock + other.clock, self.processor + other.processor, parts)
+
+
+def make_config(task: Task) -> Config:
+    config = preset(task.env, scheduler="fixed")
+    return replace(config, rollout_length=task.rollout_length or config.rollout_length)
+
+
+def timed(work: Callable[[], dict[str, float]]) -> Block:
+    clock, processor = time.perf_counter(), time.process_time()
+    parts = work()
+    return Block(time.perf_counter() - clock, time.process_time() - processor, parts)
+
+
+class Ours:
+    """Our trainer, one iteration at a time."""
+
+    def __init__(self, config: Config) -> None:
+        self.trainer = Trainer(config, EXECUTION)
+        self._records = iter(self.trainer)
+
+    def iterate(self) -> dict[str, float]:
+        """Run one iteration; return the seconds of its parts."""
+        record = next(self._records)
+        return {name: record[f"{name}_seconds"] for name in ("environment", "inference", "update")}
+
+    def close(self) -> None:
+        """Free the environments."""
+        self.trainer.close()
+
+
+class Theirs:
+    """Stable-Baselines3, one iteration at a time."""
+
+    def __init__(self, config: Config) -> None:
+        from benchmarks.baseline import model
+
+        self._rows, self._updating = config.batch_size, 0.0
+        self._model = model(config, config.arms[0])
+        train = self._model.train
+
+        def timed_train() -> None:
+            started = time.perf_counter()
+            train()
+            self._updating += time.perf_counter() - started
+
+        self._model.train = timed_train  # type: ignore[method-assign]
+
+    def iterate(self) -> dict[str, float]:
+        """Run one iteration; return the seconds of its update."""
+        self._updating = 0.0
+        self._model.learn(self._rows, reset_num_timesteps=False)
+        return {"update": self._updating}
+
+    def close(self) -> None:
+        """Free the environments."""
+        self._model.get_env().close()  # type: ignore[union-attr]
+
+
+def environment_alone(trainer: Trainer) -> float:
+    """Return the steps per second of our environments under random actions, with nothing else running."""
+    environments, config = trainer.environments, trainer.config
+    rng = np.random.default_rng(0)
+    actions = environments.actions
+    shape = (config.rollout_length, config.environments)
+    taken: Array = (
+        rng.integers(actions.n, size=shape)
+        if isinstance(actions, Discrete)
+        else (rng.uniform(actions.low, actions.high, (*shape, len(actions.low))).astype(np.float32))
+    )
+    environments.restart(0)
+    started = time.perf_counter()
+    for action in taken:
+        environments.step(action)
+    return config.batch_size / (time.perf_counter() - started)
+
+
+def in_turn(ours: Ours, theirs: Theirs, iterations: int) -> tuple[Block, Block]:
+    """Run a block of each side, their iterations alternating."""
+    pairs = [(timed(ours.iterate), timed(theirs.iterate)) for _ in range(iterations)]
+    one, other = zip(*pairs, strict=True)
+    return reduce(Block.plus, one), reduce(Block.plus, other)
+
+
+def measure(task: Task, repeats: int) -> dict[str, Any]:
+    """Return the figures of one task."""
+    config = make_config(task)
+    started = time.perf_counter()
+    ours = Ours(config)
+    ours.iterate()
+    start_up = time.perf_counter() - started
+    theirs = Theirs(config)
+    theirs.iterate()
+    blocks = [in_turn(ours, theirs, task.iterations) for _ in range(repeats)]
+    alone = median(environment_alone(ours.trainer) for _ in range(repeats))
+    ours.close()
+    theirs.close()
+    mine, other = zip(*blocks, strict=True)
+    steps = task.iterations * config.batch_size
+    clock = median(block.clock for block in mine)
+    shares = {name: median(block.parts[name] / block.clock for block in mine) for name in mine[0].parts}
+    ratios = [sb3.clock / own.clock for own, sb3 in blocks]
+    return {
+        "env": config.env,
+        "size": f"{config.environments} × {config.rollout_length}, minibatch {config.minibatch_size}",
+        "epochs": config.arms[0],
+        "ours": steps / clock,
+        "sb3": steps / median(block.clock for block in other),
+        "ratio": median(ratios),
+        "ratio_lowest": min(ratios),
+        "ratio_highest": max(ratios),
+        "ratio_cpu": median(sb3.processor / own.processor for own, sb3 in blocks),
+        "target": task.target,
+        **{f"share_{name}": share for name, share in shares.items()},
+        "share_rest": median(1 - sum(block.parts.values()) / block.clock for block in mine),
+        "sb3_share_update": median(block.parts["update"] / block.clock for block in other),
+        "environment_alone": alone,
+        "network_alone": steps / (clock * (shares["inference"] + shares["update"])),
+        "start_up_seconds": max(start_up - clock / task.iterations, 0.0),
+    }
+
+
+def linear_in_epochs(task: Task, repeats: int) -> dict[str, Any]:
+    """Fit seconds = a + b·K to iterations of K epochs, and weigh a decision of the scheduler against them.
+
+    Seconds are of CPU time, and of each K the median. Each rollout is used for every K, so that its own time, which
+    varies with what happens in it, is the same for all.
+    """
+    trainer = Trainer(make_config(task), EXECUTION)
+    trainer.collector.restart(0)
+    collecting: list[float] = []
+    updating: dict[int, list[float]] = {epochs: [] for epochs in (1, 2, 4, 8, 12)}
+    for _ in range(1 + 2 * repeats):
+        started = time.process_time()
+        rollout = trainer.collector.collect()
+        collecting.append(time.process_time() - started)
+        for count, times in updating.items():
+            started = time.process_time()
+            trainer.learner.update(rollout, count, learning_rate=1e-4)
+            times.append(time.process_time() - started)
+    trainer.close()
+    epochs = np.array(list(updating))
+    seconds = np.array([median(collecting[1:]) + median(times[1:]) for times in updating.values()])
+    slope, offset = np.polyfit(epochs, seconds, 1)
+    unexplained = ((seconds - offset - slope * epochs) ** 2).sum() / ((seconds - seconds.mean()) ** 2).sum()
+    deciding = seconds_per_decision()
+    return {
+        "env": task.env,
+        "epochs": epochs.tolist(),
+        "seconds": seconds.tolist(),
+        "seconds_per_epoch": float(slope),
+        "seconds_without_update": float(offset),
+        "r_squared": 1 - float(unexplained),
+        "scheduler_seconds": deciding,
+        "scheduler_share": deciding / float(seconds.min()),
+    }
+
+
+def seconds_per_decision(calls: int = 5000) -> float:
+    scheduler = make_scheduler("ucb", (4, 2, 1), seed=0)
+    started = time.process_time()
+    for index in range(calls):
+        scheduler.step(float(index % 7))
+    return (time.process_time() - started) / calls
+
+
+def peak_memory() -> float:
+    """Return the peak of memory, in GB, of a process that trains on Procgen at the paper's size."""
+    command = [sys.executable, str(Path(__file__).resolve()), "--one-procgen-iteration"]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1])
+
+
+def one_procgen_iteration() -> None:
+    config = replace(preset("procgen/bigfish", scheduler="fixed"), arms=(1,))
+    trainer = Trainer(config, EXECUTION)
+    next(iter(trainer))
+    trainer.close()
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9)
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    header = f"{'':<22}{'ours':>9}{'SB3':>8}{'ratio':>8}{'(range)':>15}{'CPU':>7}{'target':>8}"
+    print(header + f"{'env':>7}{'infer':>7}{'update':>8}{'rest':>6}{'env alone':>11}{'net alone':>11}{'start-up':>10}")
+    for row in rows:
+        spread = f"({row['ratio_lowest']:.1f} to {row['ratio_highest']:.1f})"
+        shares = [row[f"share_{name}"] for name in ("environment", "inference", "update", "rest")]
+        print(
+            f"{row['env']:<22}{row['ours']:>9,.0f}{row['sb3']:>8,.0f}{row['ratio']:>7.1f}×{spread:>15}"
+            f"{row['ratio_cpu']:>6.1f}×{row['target']:>7.1f}×"
+            f"{shares[0]:>7.0%}{shares[1]:>7.0%}{shares[2]:>8.0%}{shares[3]:>6.0%}"
+            f"{row['environment_alone']:>11,.0f}{row['network_alone']:>11,.0f}{row['start_up_seconds']:>9.1f}s"
+        )
+
+
+def show_rest(found: dict[str, Any]) -> None:
+    for row in found["tasks"]:
+        if row["env"] == TASKS["minigrid"].env:
+            steps = 500_000
+            whole = (steps / row["sb3"]) / (steps / row["ours"] + row["start_up_seconds"])
+            print(f"{row['env']} over {steps:,} steps, start-up included: {whole:.1f}× (nothing is compiled)")
+    for fit in found.get("epochs", []):
+        print(
+            f"{fit['env']}: {fit['seconds_without_update'] * 1e3:.0f} ms + {fit['seconds_per_epoch'] * 1e3:.1f} ms"
+            f" × K, R² = {fit['r_squared']:.4f}; a decision of the scheduler takes"
+            f" {fit['scheduler_seconds'] * 1e6:.0f} µs, {fit['scheduler_share']:.4%} of an iteration with K = 1"
+        )
+    if "peak_memory_gb" in found:
+        print(f"Procgen at 64 × 256: peak memory of the process {found['peak_memory_gb']:.2f} GB")
+
+
+def write(found: dict[str, Any]) -> None:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / "throughput.json").write_text(json.dumps(found, indent=2) + "\n")
+    with (RESULTS / "throughput.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(found["tasks"][0]), lineterminator="\n")
+        writer.writeheader()
+        for row in found["tasks"]:
+            writer.writerow({key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--one-procgen-iteration", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one_procgen_iteration:
+        one_procgen_iteration()
+        return
+    found: dict[str, Any] = {"command": "python benchmarks/throughput.py", "machine": describe()}
+    found["tasks"] = [measure(TASKS[name], options.repeats) for name in options.tasks]
+    fitted = [name for name in ("minigrid", "halfcheetah") if name in options.tasks]
+    found["epochs"] = [linear_in_epochs(TASKS[name], options.repeats) for name in fitted]
+    if "bigfish" in options.tasks:
+        found["peak_memory_gb"] = peak_memory()
+    show(found["tasks"])
+    show_rest(found)
+    if options.tasks == list(TASKS):  # a table of some tasks would stand for all of them
+        write(found)
+
+
+if __name__ == "__main__":
+    main()
