@@ -42,7 +42,7 @@ class EnergyMeter:
         self._before: list[dict[str, Any]] = json.loads(file.read_text())["starts"] if file.exists() else []
         self._latest = _latest_reading()
         self._tracker = codecarbon.OfflineEmissionsTracker(
-            country_iso_code=COUNTRY, tracking_mode="process", save_to_file=False, log_level="critical",
+            country_iso_code=COUNTRY, tracking_mode="process", output_methods=[], log_level="critical",
             allow_multiple_runs=True, measure_power_secs=5, output_handlers=[self._latest],
         )  # fmt: skip
         self._tracker.start()

@@ -81,21 +81,25 @@ def first_layer_flops(trainer: Trainer) -> int:
 
 
 CASES = [
-    ("gymnasium/CartPole-v1", {"environments": 2, "rollout_length": 32, "minibatch_size": 16}, 0.94),
+    ("gymnasium/CartPole-v1", "ppo", {"environments": 2, "rollout_length": 32, "minibatch_size": 16}, 0.94),
     pytest.param(
-        "minigrid/DoorKey-6x6", {"environments": 4, "rollout_length": 16, "minibatch_size": 32}, 0.928,
+        "minigrid/DoorKey-6x6", "ppo", {"environments": 4, "rollout_length": 16, "minibatch_size": 32}, 0.928,
         marks=pytest.mark.slow,
     ),
     pytest.param(
-        "procgen/bigfish", {"environments": 2, "rollout_length": 4, "minibatch_size": 4}, 0.9807,
+        "procgen/bigfish", "ppo", {"environments": 2, "rollout_length": 4, "minibatch_size": 4}, 0.9807,
+        marks=[pytest.mark.slow, pytest.mark.procgen],
+    ),
+    pytest.param(
+        "procgen/bigfish", "drac", {"environments": 2, "rollout_length": 4, "minibatch_size": 4}, 0.9807,
         marks=[pytest.mark.slow, pytest.mark.procgen],
     ),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("env", "sizes", "least"), CASES)
-def test_the_formula_against_the_counter_around_a_real_iteration(env, sizes, least):
-    config: Config = dataclasses.replace(preset(env, "ppo", "round-robin"), time_limit_ends=True, **sizes)
+@pytest.mark.parametrize(("env", "algo", "sizes", "least"), CASES)
+def test_the_formula_against_the_counter_around_a_real_iteration(env, algo, sizes, least):
+    config: Config = dataclasses.replace(preset(env, algo, "round-robin"), time_limit_ends=True, **sizes)
     trainer = Trainer(config, Execution(device="cpu", fast=False))
     try:
         trainer.collector.restart(0)
@@ -111,7 +115,8 @@ def test_the_formula_against_the_counter_around_a_real_iteration(env, sizes, lea
     spared = sampling_flops(forward, config) - counted
     assert 0 <= spared <= config.environments * forward
     # The backward pass costs twice the forward, but for the first layer's inputs, which need no gradient.
-    expected = update_flops(forward, config, 2) - 2 * config.batch_size * first_layer_flops(trainer)
+    passes = 2 * config.batch_size * (2 if algo == "drac" else 1)
+    expected = update_flops(forward, config, 2) - passes * first_layer_flops(trainer)
     assert update.get_total_flops() == expected
     assert least <= update.get_total_flops() / update_flops(forward, config, 2) < 1
 

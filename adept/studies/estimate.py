@@ -14,12 +14,12 @@ from adept.studies.results import Cell, StudyResults
 # Microseconds per environment step of sampling, and per row and epoch of updating, in one process of one thread on
 # a shared Xeon core: docs/studies.md tells how they were had. A rough guide for other machines.
 ROUGH_RATES: dict[tuple[str, str], tuple[float, float]] = {
-    ("minigrid", "ppo"): (45.0, 22.0),
-    ("pybullet", "ppo"): (600.0, 40.0),
-    ("procgen", "ppo"): (1500.0, 4000.0),
-    ("procgen", "drac"): (1500.0, 9000.0),
+    ("minigrid", "ppo"): (31.0, 4.0),
+    ("pybullet", "ppo"): (270.0, 6.0),
+    ("procgen", "ppo"): (750.0, 2500.0),
+    ("procgen", "drac"): (750.0, 4500.0),
 }
-UNKNOWN_RATE = (300.0, 40.0)
+UNKNOWN_RATE = (200.0, 10.0)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import json
+import time
+
+import numpy as np
+import pytest
+
+from adept.energy import EnergyMeter
+from adept.studies import commands
+from adept.studies.estimate import ROUGH_RATES, estimate
+from adept.studies.progress import Progress, duration
+from adept.studies.results import load_results, results_of
+from adept.studies.work import last_iteration, mark_failed
+
+from .test_results import TASK, directory, write_run  # noqa: F401 - a fixture
+
+
+def test_status_counts_every_method_and_task(directory, capsys):  # noqa: F811
+    result = commands.status(commands.StatusOptions(directory))
+    assert result["runs"] == 8
+    assert result["counts"] == {"done": 2, "running": 0, "interrupted": 1, "failed": 1, "missing": 4}
+    expected = {"done": 1, "running": 0, "interrupted": 0, "failed": 1, "missing": 0}
+    assert result["methods"]["fixed-2"][TASK] == expected
+    assert result["failed"] == [{"method": "fixed-2", "task": TASK, "seed": 2, "error": "ValueError: no"}]
+    assert json.loads(json.dumps(result)) == result
+    out = capsys.readouterr().out
+    assert "1/2 done, 1 failed" in out
+    assert "0/2 done, 2 missing" in out
+    assert f"failed: {TASK} · fixed-2 · seed 2: ValueError: no" in out
+
+
+def test_a_dry_run_runs_nothing_and_says_where_its_rates_are_from(tmp_path, capsys):
+    options = commands.StudyOptions("smoke", tmp_path / "new", dry_run=True)
+    result, code = commands.study(options)
+    assert code == 0
+    assert not (tmp_path / "new").exists()
+    assert result["total"]["runs"] == 16
+    cell = result["cells"][0]
+    # 48 iterations: (128+1)·16 forward passes of 64 kFLOPs, then 4 epochs of 2048 rows, three passes' worth each.
+    assert cell["flops"] == 48 * (129 * 16 + 3 * 2048 * 4) * 64_000
+    sampling, update = ROUGH_RATES["minigrid", "ppo"]
+    assert cell["seconds"] == pytest.approx(48 * 2048 * (sampling + 4 * update) * 1e-6)
+    assert result["total"]["seconds_of_workers"] == pytest.approx(result["total"]["seconds"] / 2)
+    assert "not measured here" in capsys.readouterr().out
+
+
+def test_rates_measured_in_the_folder_go_first(study, tmp_path):
+    write_run(study, tmp_path, "fixed-2", TASK, 1)
+    rows = {"iteration": 1, "step": 64, "epochs_done": 2, "environment_seconds": 0.5, "inference_seconds": 0.14}
+    header, row = ",".join([*rows, "update_seconds"]), ",".join(map(str, [*rows.values(), 1.28]))
+    path = results_of(study, tmp_path).cell("fixed-2", TASK, 1).path
+    (path / "iterations.csv").write_text(f"{header}\n{row}\n")
+    estimates = {each.cell.key: each for each in estimate(results_of(study, tmp_path))}
+    done, todo = estimates["fixed-2", TASK, 1], estimates["round-robin", TASK, 2]
+    assert done.steps == done.seconds == 0
+    assert todo.epochs == 1.5
+    # 10 ms a step of sampling and 10 ms a row and epoch, up to the four digits that are kept: 512 · (1 + 1.5) · 10 ms.
+    assert todo.seconds == pytest.approx(12.8, rel=1e-3)
+    assert todo.source == f"measured in 1 runs of {TASK} here"
+
+
+def test_flops_prints_its_object(capsys):
+    options = commands.FlopsOptions("gymnasium/CartPole-v1", arms=(4, 1))
+    result = commands.flops(options)
+    assert result["arms"] == [4, 1]
+    assert f"{result['forward_flops']:,} FLOPs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "?"), (0, "0 FLOP"), (999, "999 FLOP"), (61_218_816, "61.22 MFLOP"), (1.53e16, "15.3 PFLOP")],
+)
+def test_cost(value, text):
+    assert commands.cost(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.4, "0 s"), (59, "59 s"), (61, "1 min 01 s"), (3720, "1 h 02 min"), (200_000, "2.3 days")],
+)
+def test_duration(seconds, text):
+    assert duration(seconds) == text
+
+
+def test_an_address_without_ray_is_a_mistake(tmp_path):
+    options = commands.StudyOptions("smoke", tmp_path, address="auto")
+    with pytest.raises(ValueError, match="is for --engine ray"):
+        commands.make_engine(options)
+
+
+def test_the_last_iteration_is_of_a_whole_line(tmp_path):
+    assert last_iteration(tmp_path) == 0
+    (tmp_path / "iterations.csv").write_text("iteration,step\n")
+    assert last_iteration(tmp_path) == 0
+    (tmp_path / "iterations.csv").write_text("iteration,step\n1,64\n2,128\n3,1")
+    assert last_iteration(tmp_path) == 2
+
+
+def test_another_runs_folder_is_not_marked(study, directory):  # noqa: F811
+    from adept.studies.driver import jobs_of
+
+    job = next(job for job in jobs_of(load_results(directory)) if job.method == "round-robin" and job.task == TASK)
+    other = type(job)(*[*vars(job).values()][:4], study.config("fixed-2", TASK, 1), None, 8)
+    before = (job.path / "status").read_text()
+    mark_failed(other, "no")
+    assert (job.path / "status").read_text() == before
+    mark_failed(job, "yes")
+    assert load_results(directory).cell(job.method, job.task, job.seed).error == "yes"
+
+
+def test_progress_guesses_what_is_left(directory, monkeypatch, capsys):  # noqa: F811
+    from adept.studies.driver import jobs_of
+    from adept.studies.engines import Event
+
+    results = load_results(directory)
+    jobs = jobs_of(results)
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    with Progress(results, jobs, "a test") as progress:
+        progress.show(Event("started", jobs[0]))
+        path = jobs[0].path
+        path.mkdir(parents=True, exist_ok=True)
+        (path / "iterations.csv").write_text("iteration\n4\n")
+        now = 110.0
+        progress.show(Event("done", jobs[0]))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "study tiny: 6 of 8 runs to do, by a test"
+    # Two runs had made all their 512 steps; of the other 4 · 512, 256 took 10 s: 1792 are left.
+    assert lines[1] == f"[3/8] {jobs[0]} done in 10 s · about 1 min 10 s left"
+
+
+@pytest.mark.slow
+def test_energy_adds_up_over_starts(tmp_path, monkeypatch):
+    pytest.importorskip("codecarbon")
+    monkeypatch.setattr("adept.energy.WRITE_SECONDS", 0.2)
+    for _ in range(2):
+        with EnergyMeter(tmp_path) as meter:
+            deadline = time.monotonic() + 1.0
+            while time.monotonic() < deadline:
+                meter.tick()
+                np.linalg.norm(np.ones((200, 200)))
+    energy = json.loads((tmp_path / "energy.json").read_text())
+    assert len(energy["starts"]) == 2
+    assert energy["kwh"] == pytest.approx(sum(start["kwh"] for start in energy["starts"]))
+    assert all(0 < start["kwh"] < 1e-3 and start["cpu_method"] for start in energy["starts"])
+
+
+def test_energy_off_needs_nothing_and_writes_nothing(tmp_path):
+    with EnergyMeter(tmp_path, enabled=False) as meter:
+        meter.tick()
+    assert list(tmp_path.iterdir()) == []
