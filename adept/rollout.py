@@ -157,7 +157,10 @@ class Collector:
         return self._storage[step]
 
     def _bounded(self, actions: Array) -> Array:
-        return actions if self._bounds is None else np.clip(actions, *self._bounds)
+        if self._bounds is None:
+            return actions
+        low, high = self._bounds
+        return np.minimum(np.maximum(actions, low), high)  # np.clip costs more than both on so few numbers
 
     @torch.inference_mode()
     def _values_of(self, observations: Tensor) -> Floats:

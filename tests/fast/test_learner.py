@@ -38,6 +38,21 @@ def test_updates_equal_the_reference(case: str) -> None:
         torch.testing.assert_close(other, one, rtol=1e-3, atol=2e-5)  # 24 steps of up to 1e-3 each
 
 
+@pytest.mark.parametrize("distinct", [1, 7, 40])
+def test_repeated_observations_count_as_often_as_they_occur(distinct: int) -> None:
+    """Equal rows share one pass through the network; actions, advantages and the rest stay their own."""
+    config, case = make_config(minibatch_size=64), "minigrid-categorical"
+    network = make_case(case)
+    reference, fast = learner(Learner, copy.deepcopy(network), config), learner(FastLearner, network, config)
+    rollout = make_rollout(case, network, config.batch_size)
+    chosen = torch.arange(config.batch_size) ** 2 % distinct
+    rollout.observations.copy_(rollout.observations[chosen])
+    for one in (reference, fast):
+        one.update(rollout, 3, learning_rate=1e-3)
+    for one, other in zip(reference.network.parameters(), fast.network.parameters(), strict=True):
+        torch.testing.assert_close(other, one, rtol=1e-3, atol=2e-5)
+
+
 def test_the_stop_rule_is_asked_after_each_epoch() -> None:
     config, network = make_config(), make_case("mlp-categorical")
     asked: list[float] = []
