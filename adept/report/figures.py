@@ -88,8 +88,8 @@ class Pen:
         return [method.name for method in self.analysis.comparison.methods]
 
     def label(self, name: str) -> str:
-        """Return how a method is called."""
-        return self.analysis.comparison.label(name)
+        """Return how a method is called, cut where a figure has no room for more."""
+        return clip(self.analysis.comparison.label(name))
 
     def line(self, axes: Axes, name: str, x: Array, y: Array, low: Array, high: Array) -> None:
         """Draw a method's curve and its band."""
@@ -113,6 +113,11 @@ class Pen:
         seeds = sorted({len(comparison.planned(name, task)) for name in self.names for task in here} - {0})
         text = f"n = {' to '.join(map(str, seeds[:: max(1, len(seeds) - 1)]))} seeds × {len(here)} tasks"
         return text + (f", of which unfinished runs are left out: {', '.join(few)}." if few else ".")
+
+
+def clip(text: str, most: int = 40) -> str:
+    """Cut a long name; tables and the page have it whole."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def new_figure(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple[Figure, list[list[Axes]]]:

@@ -18,10 +18,10 @@ from adept.report.summary import Summary, number, percent, unit
 STATES = ("failed", "missing", "interrupted", "running")
 
 
-def table(header: Sequence[str], rows: Iterable[str], *, sortable: bool = False) -> str:
+def table(header: Sequence[str], rows: Iterable[str], *, sortable: bool = False, kind: str = "") -> str:
     """Return a table that scrolls sideways where the screen is narrow; cells of the header are HTML."""
     heads = "".join(f'<th scope="col">{cell}</th>' for cell in header)
-    mark = " data-sortable" if sortable else ""
+    mark = (" data-sortable" if sortable else "") + (f' class="{kind}"' if kind else "")
     return (
         f'<div class="table"><table{mark}><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
     )
@@ -39,8 +39,9 @@ def findings(summary: Summary) -> str:
     parts += [f"<p>{escape(text)}</p>" for text in (summary.significance, summary.compute, summary.cells) if text]
     if summary.keep:
         items = "".join(
-            f'<li><span class="badge {state.replace(" ", "-")}">{escape(state)}</span><span>{escape(text)}</span></li>'
-            for state, text in summary.keep
+            f'<li><span class="badge {worth.state.replace(" ", "-")}">{worth.state}</span>'
+            f"<span><b>{escape(worth.label)}</b><small>{escape(worth.reason)}</small></span></li>"
+            for worth in summary.keep
         )
         parts.append(f'<h3>Does each scheduler earn its keep?</h3><ul class="keep">{items}</ul>')
     if summary.warnings:
@@ -52,7 +53,8 @@ def findings(summary: Summary) -> str:
 def _estimate(estimate: Estimate | None, best: float = math.nan) -> str:
     if estimate is None or not math.isfinite(estimate.value):
         return "<td>–</td>"
-    spread = f" <small>[{number(estimate.low)}, {number(estimate.high)}]</small>" if estimate.has_interval else ""
+    spread = f"[{number(estimate.low)}, {number(estimate.high)}]" if estimate.has_interval else ""
+    spread = f'<small class="under">{spread}</small>' if spread else ""
     kind = ' class="best"' if estimate.value == best else ""
     return f'<td{kind} data-v="{estimate.value:.6g}">{escape(number(estimate.value))}{spread}</td>'
 
@@ -61,7 +63,7 @@ def methods(analysis: Analysis) -> str:
     """Return the sortable table of methods."""
     comparison = analysis.comparison
     tested = any(result.test for result in analysis.methods.values())
-    header = ["Method", "Runs", "IQM", "Mean", "P(better than baseline)", "Compute", "Time per run", "Mean K",
+    header = ["Method", "Runs", "IQM", "P(better than baseline)", "Compute", "Time per run", "Mean K",
               "Area, equal steps", "Area, equal FLOPs", *(["Test IQM"] if tested else []), "Keep"]  # fmt: skip
     best = max((result.train["iqm"].value for result in analysis.methods.values() if result.train), default=math.nan)
     words = {verdict.method: {True: "earned", False: "not earned", None: "unknown"}[verdict.earned]
@@ -76,7 +78,6 @@ def methods(analysis: Analysis) -> str:
             f'<th scope="row"><i class="dot" style="background:var(--m{index})"></i>{escape(method.label)}</th>',
             cell(f"{result.done}/{result.planned}", result.done, "few" if result.done < result.planned else ""),
             _estimate(result.train["iqm"] if result.train else None, best),
-            _estimate(result.train["mean"] if result.train else None),
             _estimate(result.improvement),
             cell(percent(result.compute) + front, result.compute),
             cell(duration(result.seconds), result.seconds),
@@ -108,15 +109,15 @@ def duration(seconds: float) -> str:
 def scores(analysis: Analysis) -> str:
     """Return scores by task, with the winner of each one in a column that says how it was found."""
     comparison = analysis.comparison
-    header = ["Task"]
+    header = ["Task", "Selected after the fact"]
     header += [f'<i class="dot" style="background:var(--m{index})"></i>{escape(method.label)}'
                for index, method in enumerate(comparison.methods)]  # fmt: skip
-    header.append("Selected after the fact")
     rows = []
     for task in comparison.tasks:
         known = {name: found.score for (name, place), found in analysis.tasks.items() if place == task and found.done}
         best = max(known, key=lambda name: known[name].value) if known else None
         cells = [f'<th scope="row">{escape(comparison.short[task])}</th>']
+        cells.append(cell(comparison.label(best) if best else "–", kind="text"))
         for method in comparison.methods:
             found = analysis.tasks.get((method.name, task))
             if found is None:
@@ -127,14 +128,13 @@ def scores(analysis: Analysis) -> str:
             text = escape(number(found.score.value))
             cells.append(f'<td class="{kinds}" data-v="{found.score.value:.6g}">{text}{few}</td>' if found.done
                          else f'<td class="few">0/{found.planned}</td>')  # fmt: skip
-        cells.append(cell(comparison.label(best) if best else "–", kind="text"))
         rows.append(f"<tr>{''.join(cells)}</tr>")
     caption = (
-        "Mean return of the last 100 training episodes, averaged over finished runs. The last column names the best "
-        "method of each task, selected after the fact: to choose so, one would have had to run them all, and the best "
-        "of several noisy means is too high. Fractions such as 4/5 are finished of planned runs."
+        "Mean return of the last 100 training episodes, averaged over finished runs. The second column names the "
+        "best method of each task, selected after the fact: to choose so, one would have had to run them all, and the "
+        "best of several noisy means is too high. Fractions such as 4/5 are finished of planned runs."
     )
-    return f'{table(header, rows, sortable=True)}<p class="caption">{escape(caption)}</p>'
+    return f'{table(header, rows, sortable=True, kind="tasks")}<p class="caption">{escape(caption)}</p>'
 
 
 def phases(analysis: Analysis) -> str:
@@ -194,7 +194,7 @@ def cells(analysis: Analysis) -> str:
         f'<td><span class="badge {run.state}">{run.state}</span></td>{cell(run.error or "", kind="text")}</tr>'
         for run in absent
     ]
-    rest = table(["Method", "Task", "Seed", "State", "Error"], lines)
+    rest = table(["Method", "Task", "Seed", "State", "Error"], lines, kind="words")
     return f"{grid}<h3 style='margin-top:24px'>Runs that are not finished and count nowhere</h3>{rest}"
 
 
@@ -239,7 +239,7 @@ def configuration(analysis: Analysis) -> str:
         rows = ["<tr>" + cell(method.label, kind="text")
                 + "".join(cell(_value(own[method.name][key]), kind="text") for key in keys) + "</tr>"
                 for method in known]  # fmt: skip
-        parts += ["<h3>What methods differ in</h3>", table(["Method", *map(escape, keys)], rows)]
+        parts += ["<h3>What methods differ in</h3>", table(["Method", *map(escape, keys)], rows, kind="words")]
         parts.append(f'<p class="caption">Declared keys: {escape(", ".join(comparison.declared) or "none")}. Every run '
                      "was checked: runs on one task are equal in all others but the seed.</p>")  # fmt: skip
     if configs:
@@ -248,11 +248,12 @@ def configuration(analysis: Analysis) -> str:
         lines = [f"<tr>{cell(key, kind='text')}{cell(' | '.join(map(_value, found.values())), kind='text')}</tr>"
                  for key, found in shared.items()]  # fmt: skip
         head = ["Key", "Value (several: they go by task)"]
-        parts.append(f"<details><summary>What all methods share</summary>{table(head, lines)}</details>")
+        parts.append(f"<details><summary>What all methods share</summary>{table(head, lines, kind='words')}</details>")
     versions = _versions(analysis)
     if versions:
         lines = [f"<tr>{cell(key, kind='text')}{cell(text, kind='text')}</tr>" for key, text in versions]
-        parts.append(f"<details><summary>Versions and machines</summary>{table(['What', 'Value'], lines)}</details>")
+        head = ["What", "Value"]
+        parts.append(f"<details><summary>Versions and machines</summary>{table(head, lines, kind='words')}</details>")
     return "\n".join(parts) or '<p class="muted">Imported logs carry no configuration.</p>'
 
 

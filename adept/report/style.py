@@ -22,7 +22,7 @@ FAMILIES: dict[str, tuple[tuple[str, str], ...]] = {
 DASHES: tuple[tuple[float, ...], ...] = ((), (6, 2.5), (1.5, 2), (7, 2.5, 1.5, 2.5))
 MARKERS = "osD^vPX*"
 
-ARMS = ("#d5e8c8", "#8fcfb8", "#41a9bd", "#2a78b5", "#274b8f", "#1b2a5c")
+ARMS = ("#d5e8c8", "#8fcfb8", "#41a9bd", "#2a78b5", "#3f55a6", "#5b3a94")
 """Few epochs light, many dark."""
 PHASES = {"environment": "#8d96a0", "sampling": "#56b4e9", "update": "#0072b2", "rest": "#cfd4d9"}
 

@@ -11,21 +11,35 @@ from adept.report.statistics import LEVEL, Estimate, probability_of_improvement
 
 
 @dataclass(frozen=True)
+class Worth:
+    """What an adaptive method is worth: earned, not earned or unknown, and why."""
+
+    label: str
+    state: str
+    reason: str
+
+    @property
+    def sentence(self) -> str:
+        """The whole of it."""
+        claim = {"earned": " earns its keep: it ", "not earned": " has not earned its keep: it "}.get(self.state, " ")
+        return f"{self.label}{claim}{self.reason}."
+
+
+@dataclass(frozen=True)
 class Summary:
     """Sentences, the most important one first."""
 
     headline: str
     significance: str
     compute: str
-    keep: tuple[tuple[str, str], ...]
-    """for each adaptive method: earned, not earned or unknown, and why"""
+    keep: tuple[Worth, ...]
     cells: str
     warnings: tuple[str, ...]
 
     @property
     def sentences(self) -> list[str]:
         """All of them."""
-        parts = [self.headline, self.significance, self.compute, *(text for _, text in self.keep)]
+        parts = [self.headline, self.significance, self.compute, *(worth.sentence for worth in self.keep)]
         return [text for text in [*parts, self.cells, *self.warnings] if text]
 
 
@@ -120,38 +134,34 @@ def _compute(analysis: Analysis) -> str:
     front = [analysis.comparison.label(name) for name in analysis.pareto]
     if len(front) < 2:
         return f"Nothing scored higher than {front[0]} at any compute, nor as high for less." if front else ""
-    return (
-        f"From cheap to dear, nothing scored higher for the same compute than {', '.join(front[:-1])} and {front[-1]}."
-    )
+    return f"Best for their compute, from cheap to dear: {', '.join(front[:-1])} and {front[-1]}."
 
 
-def _keep(analysis: Analysis, verdict: Verdict) -> tuple[str, str]:
-    comparison = analysis.comparison
-    method = comparison.method(verdict.method)
+def _keep(analysis: Analysis, verdict: Verdict) -> Worth:
+    method = analysis.comparison.method(verdict.method)
     assert method.config is not None
-    largest = f"always K={max(method.config.arms)}"
-    spends = f"{percent(verdict.compute_of_largest)} of the compute of {largest}"
     if not math.isfinite(verdict.compute_of_largest):
-        return "unknown", f"{method.label} has no finished run yet."
+        return Worth(method.label, "unknown", "has no finished run yet")
+    spends = f"spends {percent(verdict.compute_of_largest)} of the compute of always K={max(method.config.arms)}"
     if verdict.against_one is None:
-        return "unknown", (
-            f"{method.label} spends {spends}; whether it earns its keep cannot be said, for fixed K=1 has no finished "
-            "runs in this comparison."
+        return Worth(
+            method.label,
+            "unknown",
+            f"{spends}; whether it earns its keep cannot be said, for fixed K=1 has no finished runs here",
         )
     chance = f"probability {interval(verdict.against_one)}"
     if verdict.earned is None:
-        return (
-            "unknown",
-            f"{method.label} spends {spends}; one seed does not tell whether it beats fixed K=1 ({chance}).",
+        return Worth(
+            method.label, "unknown", f"{spends}; one seed does not tell whether it beats fixed K=1 on score ({chance})"
         )
     if verdict.earned:
-        return "earned", f"{method.label} earns its keep: it beats fixed K=1 on score ({chance}) and spends {spends}."
+        return Worth(method.label, "earned", f"beats fixed K=1 on score ({chance}) and {spends}")
     why = []
     if not verdict.against_one.low > 0.5:
-        why.append(f"it is not shown to score higher than fixed K=1 ({chance})")
+        why.append(f"is not shown to score higher than fixed K=1 ({chance})")
     if not verdict.compute_of_largest < 1:
-        why.append(f"it spends {spends}")
-    return "not earned", f"{method.label} has not earned its keep: {' and '.join(why)}."
+        why.append(spends)
+    return Worth(method.label, "not earned", " and ".join(why))
 
 
 def _cells(analysis: Analysis) -> str:

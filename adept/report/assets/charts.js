@@ -125,7 +125,7 @@ function axes(svg, box, xs, ys, sx, sy, xLabel, yLabel, formats = {}) {
 function lineChart(host, spec) {
   const width = host.clientWidth || 320;
   const height = Math.round(Math.max(270, Math.min(430, width * 0.5)));
-  const named = width >= 700 && spec.lines.length <= 16;
+  const named = spec.names !== false && width >= 700 && spec.lines.length <= 16;
   const box = { left: 46, right: width - (named ? 178 : 14), top: 26, bottom: height - 44 };
   const shown = spec.lines.filter((line) => line.y.length || (line.open || []).length);
   const [xLow, xHigh] = range(shown.flatMap((line) => line.x));
@@ -159,7 +159,7 @@ function lineChart(host, spec) {
     const places = spread(ends.map((line, i) => sy(line.y[last[i]])), 15, box.top, box.bottom);
     ends.forEach((line, i) => {
       const x = sx(line.x[last[i]]), y = sy(line.y[last[i]]);
-      svg.append(draw("path", { class: "line", stroke: colour(line.m), "stroke-width": .7, opacity: .5, d: `M${x} ${y}L${box.right + 8} ${places[i]}` }),
+      svg.append(draw("path", { class: "line", stroke: colour(line.m), "stroke-width": .7, opacity: .4, d: `M${x} ${y}L${box.right + 8} ${places[i]}` }),
         draw("text", { class: "name", x: box.right + 11, y: places[i] + 4, style: { fill: colour(line.m) } }, clip(line.label, 26)));
     });
   }
@@ -264,16 +264,6 @@ function scatterChart(host, points, options) {
   let steps = "";
   front.forEach((point, i) => { steps += i ? `H${sx(point.x)}V${sy(point.y[0])}` : `M${sx(point.x)} ${sy(point.y[0])}`; });
   if (front.length > 1) svg.append(draw("path", { class: "zero", fill: "none", d: steps }));
-  const rest = [...points].sort((a, b) => a.x - b.x), labels = [];
-  while (rest.length) {
-    const near = rest.filter((point) => sx(point.x) - sx(rest[0].x) < 90);
-    rest.splice(0, near.length);
-    const edge = Math.max(...near.map((point) => sx(point.x)));
-    const flip = edge > box.right - 96;
-    const places = spread(near.map((point) => sy(point.y[0])), 15, box.top, box.bottom);
-    const start = Math.min(...near.map((point) => sx(point.x)));
-    near.forEach((point, i) => labels.push([point, flip ? start - 12 : edge + 12, places[i], flip]));
-  }
   for (const point of points) {
     const [value, lo, hi] = point.y;
     const text = `${point.label}: ${trim(value)}` + (lo === null ? "" : ` [${trim(lo)}, ${trim(hi)}]`) + ` at ${Math.round(100 * point.x)} % of the compute`;
@@ -282,11 +272,32 @@ function scatterChart(host, points, options) {
     group.append(draw("circle", { cx: sx(point.x), cy: sy(value), r: 5.5, fill: colour(point.m) }));
     svg.append(group);
   }
-  for (const [point, x, y, flip] of labels) {
-    svg.append(draw("path", { class: "line", stroke: colour(point.m), "stroke-width": .7, opacity: .6, d: `M${sx(point.x)} ${sy(point.y[0])}L${flip ? x + 2 : x - 2} ${y}` }),
-      draw("text", { x, y: y + 4, "text-anchor": flip ? "end" : "start", style: { fill: colour(point.m), "font-size": "11.5px", "font-weight": 600 } }, clip(point.label, 24)));
+  for (const { point, x, y, width: wide } of placeLabels(points, sx, sy, box)) {
+    const cx = sx(point.x), cy = sy(point.y[0]);
+    svg.append(draw("path", { class: "line", stroke: colour(point.m), "stroke-width": .7, opacity: .6, d: `M${cx} ${cy}L${cx < x ? x - 2 : x + wide + 2} ${y}` }),
+      draw("text", { x, y: y + 4, style: { fill: colour(point.m), "font-size": "11.5px", "font-weight": 600 } }, clip(point.label, 24)));
   }
   host.replaceChildren(svg);
+}
+
+// Put each name where it covers no point and no other name; one that fits nowhere is left to the pointer.
+function placeLabels(points, sx, sy, box) {
+  const taken = points.map((point) => [sx(point.x) - 6, sy(point.y[0]) - 6, sx(point.x) + 6, sy(point.y[0]) + 6]);
+  const rank = (point) => (point.front !== null ? 0 : 1);
+  const placed = [];
+  for (const point of [...points].sort((a, b) => rank(a) - rank(b) || b.y[0] - a.y[0])) {
+    const width = 6.9 * Math.min(point.label.length, 24), cx = sx(point.x), cy = sy(point.y[0]);
+    const spots = [];
+    for (const lift of [0, -14, 14, -28, 28, -42, 42]) {
+      spots.push([cx + 11, cy + lift], [cx - 11 - width, cy + lift]);
+    }
+    const free = spots.find(([x, y]) => x >= box.left && x + width <= box.right + 8 && y >= box.top - 4 && y <= box.bottom - 4 &&
+      !taken.some(([left, top, right, bottom]) => x < right && x + width > left && y - 7 < bottom && y + 7 > top));
+    if (!free) continue;
+    taken.push([free[0], free[1] - 7, free[0] + width, free[1] + 7]);
+    placed.push({ point, x: free[0], y: free[1], width });
+  }
+  return placed;
 }
 
 // shares: one row of percentages per arm, largest arm first; drawn with the smallest at the bottom.

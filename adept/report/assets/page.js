@@ -47,20 +47,23 @@
 
   const labelOf = (task) => data.tasks.find((entry) => entry.id === task).label;
 
-  function drawLegend() {
-    const host = byId("legend");
-    host.replaceChildren(...data.methods.map((method, m) => {
-      const mark = draw("svg", { width: 26, height: 10, "aria-hidden": "true" }, draw("line", { x1: 0, x2: 26, y1: 5, y2: 5,
-        stroke: colour(m), "stroke-width": method.width + .6, "stroke-dasharray": method.dash.length ? method.dash.map((part) => part * method.width).join(" ") : null }));
-      const button = make("button", { type: "button", "aria-pressed": String(!hidden.has(m)) }, mark, method.label);
-      button.addEventListener("click", () => {
-        hidden.has(m) ? hidden.delete(m) : hidden.add(m);
-        button.setAttribute("aria-pressed", String(!hidden.has(m)));
-        drawCurves();
-        drawProfile();
-      });
-      return button;
-    }));
+  function drawLegends() {
+    for (const id of ["legend", "profile-legend"]) {
+      byId(id).replaceChildren(...data.methods.map((method, m) => {
+        const mark = draw("svg", { width: 26, height: 10, "aria-hidden": "true" }, draw("line", { x1: 0, x2: 26, y1: 5, y2: 5,
+          stroke: colour(m), "stroke-width": method.width + .6, "stroke-dasharray": method.dash.length ? method.dash.map((part) => part * method.width).join(" ") : null }));
+        const button = make("button", { type: "button", "data-m": m, "aria-pressed": "true" }, mark, method.label);
+        button.addEventListener("click", () => toggle(m));
+        return button;
+      }));
+    }
+  }
+
+  function toggle(m) {
+    hidden.has(m) ? hidden.delete(m) : hidden.add(m);
+    document.querySelectorAll(`.legend button[data-m="${m}"]`).forEach((button) => button.setAttribute("aria-pressed", String(!hidden.has(m))));
+    drawCurves();
+    drawProfile();
   }
 
   function drawChoices() {
@@ -135,7 +138,7 @@
     byId("profile-section").hidden = !data.profile;
     if (!data.profile) return;
     const lines = data.profile.lines.filter((line) => !hidden.has(line.m)).map((line) => lineOf(line, data.profile.x));
-    lineChart(byId("profile"), { lines, zero: false, xLabel: `score τ, ${data.unit}`, xUnit: "= τ", yLabel: "share of runs above τ", title: "Performance profile" });
+    lineChart(byId("profile"), { lines, zero: false, names: false, xLabel: `score τ, ${data.unit}`, xUnit: "= τ", yLabel: "share of runs above τ", title: "Performance profile" });
   }
 
   function select(task, focus) {
@@ -212,7 +215,7 @@
   segments(byId("metric"), "Aggregate", kinds, "iqm", (value) => { state.metric = value; drawAggregates(); });
   byId("seeds").addEventListener("change", drawCurves);
   document.querySelectorAll("table[data-sortable]").forEach(sortable);
-  drawLegend();
+  drawLegends();
   makeTabs();
   select(state.task, false);
   drawAggregates();

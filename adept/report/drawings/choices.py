@@ -10,7 +10,7 @@ from matplotlib.patches import Patch
 
 from adept.report.comparison import Method
 from adept.report.curves import arms_of, choice_shares
-from adept.report.figures import WIDTH, Drawing, Pen, new_figure, panels
+from adept.report.figures import WIDTH, Drawing, Pen, clip, new_figure, panels
 from adept.report.style import arm_colours
 
 Array = npt.NDArray[np.float64]
@@ -70,7 +70,7 @@ def decisions(pen: Pen) -> list[Drawing]:
     rows: list[list[object]] = []
     for axes, (method, progress, shares) in zip(flat, found, strict=False):
         _stack(axes, pen, method, progress, shares)
-        axes.set_title(method.label, fontsize=8.5)
+        axes.set_title(clip(method.label, 26), fontsize=8.5)
         rows += _rows(method, progress, shares)
     for axes in flat[len(found) :]:
         axes.set_visible(False)
@@ -116,4 +116,4 @@ def decisions_per_task(pen: Pen) -> list[Drawing]:
 
 
 def _title(pen: Pen, item: Method | str) -> str:
-    return item.label if isinstance(item, Method) else pen.analysis.comparison.short[item]
+    return clip(item.label if isinstance(item, Method) else pen.analysis.comparison.short[item], 26)

@@ -1,0 +1,235 @@
+"""Reports as files: the same bytes from the same records, stale ones found, every name escaped."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+
+import pytest
+from synthetic import METHODS, MORE, write_study
+
+from adept.report import ReportOptions, build_report, check_report
+from adept.report.build import markdown, report_files
+from adept.report.payload import to_json
+from adept.studies.grid import cell_path
+
+pytest.importorskip("matplotlib")
+
+HOSTILE = """</script><script>document.title='owned'</script><img src=x onerror=alert(1)>"'&${x} $y^2$ `|*_"""
+TASKS = ["minigrid/DoorKey-6x6", "minigrid/LavaGapS7"]
+
+
+@pytest.fixture(scope="module")
+def report(study, tmp_path_factory):
+    """The study's report, made once."""
+    options = ReportOptions((study,), tmp_path_factory.mktemp("report"), resamples=200)
+    return options, build_report(options)
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """A small study whose title, labels and errors are attacks."""
+    directory = tmp_path_factory.mktemp("hostile") / "grid"
+    methods = [("fixed-4", f"base {HOSTILE}", *METHODS[0][2:]), ("ucb", HOSTILE, *METHODS[2][2:])]
+    write_study(directory, methods, TASKS[:1], [1, 2], iterations=6, states={("ucb", TASKS[0], 2): "failed"})
+    status = cell_path(directory, "ucb", TASKS[0], 2) / "status"
+    status.write_text(json.dumps({"state": "failed", "error": HOSTILE}))
+    text = (directory / "study.toml").read_text().replace('"A made-up study"', json.dumps(HOSTILE))
+    (directory / "study.toml").write_text(text)
+    return directory
+
+
+def test_every_figure_comes_as_png_svg_and_csv_with_a_caption(report):
+    options, facts = report
+    for name, figure in facts["figures"].items():
+        for ending in ("png", "svg", "csv"):
+            assert (options.output / "figures" / f"{name}.{ending}").stat().st_size > 50
+        assert "seeds" in figure["caption"], name
+        assert re.search("moothing", figure["caption"]) or "interval" in figure["caption"], name
+    names = set(facts["figures"])
+    assert {
+        "training-and-overhead", "aggregate-curves", "score-against-compute", "aggregates-train", "compute-by-phase",
+        "probability-of-improvement", "performance-profile", "score-and-compute-per-task", "learning-curves",
+        "learning-curves-ucb", "decisions", "decisions-per-task",
+    } <= names  # fmt: skip
+    assert "aggregates-test" not in names  # there are no evaluations
+
+
+def test_the_csv_beside_a_figure_is_what_it_draws(report):
+    options, facts = report
+    rows = list(csv.DictReader(io.StringIO((options.output / "figures" / "training-and-overhead.csv").read_text())))
+    mean = next(method["train"]["mean"] for method in facts["methods"] if method["name"] == "ucb")
+    row = next(row for row in rows if row["method"] == "ucb")
+    assert [float(row[name]) for name in ("mean", "mean_low", "mean_high")] == mean
+
+
+@pytest.mark.slow
+def test_ablations_and_test_levels_are_drawn_where_the_study_has_them(tmp_path):
+    write_study(tmp_path, [*METHODS[:3], *MORE], TASKS, [1, 2], iterations=6, evaluate=True)
+    files, facts = report_files(ReportOptions((tmp_path,), resamples=100))
+    assert {"ablation-exploration", "ablation-window", "ablation-arms", "aggregates-test"} <= set(facts["figures"])
+    groups = {row["group"] for row in csv.DictReader(io.StringIO(files["figures/ablation-arms.csv"].decode()))}
+    assert groups == {"ucb c=1 W=50"}
+    exploration = csv.DictReader(io.StringIO(files["figures/ablation-exploration.csv"].decode()))
+    assert {row["method"] for row in exploration} == {"fixed-4", "ucb", "ucb-c5"}
+
+
+def test_the_same_records_give_the_same_bytes(report):
+    options, _ = report
+    again, _ = report_files(options)
+    for name, content in again.items():
+        assert (options.output / name).read_bytes() == content, name
+
+
+def test_no_file_tells_the_day_or_the_place(report):
+    options, facts = report
+    for name in facts["files"]:
+        content = (options.output / name).read_bytes()
+        assert str(options.directories[0]).encode() not in content, name
+        assert b"dc:date" not in content, name
+
+
+def test_check_is_silent_on_a_fresh_report_and_names_what_changed(study, report, tmp_path):
+    options, _ = report
+    assert check_report(options) == []
+    shutil.copytree(study, tmp_path / "study")
+    shutil.copytree(options.output, tmp_path / "report")
+    run = cell_path(tmp_path / "study", "ucb", TASKS[0], 1) / "iterations.csv"
+    lines = run.read_text().splitlines(keepends=True)
+    cells = lines[-1].split(",")
+    cells[lines[0].split(",").index("score")] = "0.123"
+    run.write_text("".join([*lines[:-1], ",".join(cells)]))
+    changed = check_report(ReportOptions((tmp_path / "study",), tmp_path / "report", resamples=200))
+    assert "tables/runs.csv no longer follows from the records" in changed
+    assert "report.html no longer follows from the records" in changed
+    assert "figures/learning-curves.png no longer follows from the records" in changed
+    assert not any("compute-by-phase.csv" in text for text in changed)
+
+
+def test_check_finds_what_is_missing_and_what_is_no_longer_made(report, tmp_path):
+    options, _ = report
+    output = tmp_path / "report"
+    again = ReportOptions(options.directories, output, resamples=200)
+    assert "there is no report to check" in check_report(again)[0]
+    shutil.copytree(options.output, output)
+    (output / "figures" / "decisions.svg").unlink()
+    facts = json.loads((output / "report.json").read_text())
+    facts["files"].append("figures/old.png")
+    (output / "report.json").write_text(json.dumps(facts))
+    changed = check_report(again)
+    assert "figures/decisions.svg is missing" in changed
+    assert "figures/old.png is no longer made" in changed
+
+
+def test_pictures_of_another_matplotlib_are_judged_by_their_tables(report, tmp_path):
+    options, _ = report
+    output = tmp_path / "report"
+    shutil.copytree(options.output, output)
+    facts = json.loads((output / "report.json").read_text())
+    facts["made_with"]["matplotlib"] = "0.1"
+    (output / "report.json").write_text(json.dumps(facts))
+    (output / "figures" / "decisions.svg").write_text("drawn otherwise")
+    assert check_report(ReportOptions(options.directories, output, resamples=200)) == []
+
+
+def test_a_new_report_takes_away_what_the_old_one_had_and_nothing_else(study, tmp_path):
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "old.png").write_bytes(b"old")
+    (tmp_path / "figures" / "mine.png").write_bytes(b"mine")
+    (tmp_path / "report.json").write_text(json.dumps({"files": ["figures/old.png"]}))
+    build_report(ReportOptions((study,), tmp_path, resamples=100))
+    assert not (tmp_path / "figures" / "old.png").exists()
+    assert (tmp_path / "figures" / "mine.png").exists()
+
+
+def test_facts_are_one_json_value(report):
+    _, facts = report
+    assert json.loads(json.dumps(facts, allow_nan=False)) == facts
+    assert facts["winner"] == "ucb"
+    assert facts["summary"][0].startswith("ADEPT(U)")
+
+
+class Reader(HTMLParser):
+    """Collect elements, attributes and text of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_hostile_names_are_text_everywhere(hostile):
+    files, _ = report_files(ReportOptions((hostile,), resamples=100))
+    page = files["report.html"].decode()
+    reader = Reader()
+    reader.feed(page)
+    assert reader.tags.count("script") == 2  # the data and ours
+    assert "img" not in reader.tags
+    assert not [name for name, _ in reader.attributes if name.startswith("on")]
+    assert HOSTILE in reader.text
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
+    assert data["methods"][1]["label"] == HOSTILE
+    assert "<img" not in files["README.md"].decode()
+    assert "<img" not in files["figures/learning-curves.svg"].decode()
+
+
+def test_the_page_asks_for_nothing_from_the_network(report):
+    options, _ = report
+    page = (options.output / "report.html").read_text()
+    assert not re.search(r"""(src|href)=["']?(https?:)?//""", page)
+    assert "default-src 'none'" in page
+    # The one address is the name of SVG's namespace, which is never fetched.
+    assert set(re.findall(r"https?://[^\s\"'<)]+", page)) == {"http://www.w3.org/2000/svg"}
+
+
+def test_json_cannot_end_its_script_element():
+    text = to_json({"a": "</script><!-- \u2028 &"})
+    assert not re.search("[<>&\u2028]", text)
+    assert json.loads(text) == {"a": "</script><!-- \u2028 &"}
+
+
+def test_markdown_is_escaped():
+    assert markdown("a|b <i>*x*</i> [y](z)") == r"a\|b &lt;i>\*x\*&lt;/i> \[y\](z)"
+
+
+def test_missing_runs_are_on_the_page(report):
+    options, _ = report
+    page = (options.output / "report.html").read_text()
+    assert ">2/3</td>" in page
+    assert "FloatingPointError: loss is not finite" in page
+    assert "Selected after the fact" in page
+    assert "27 of 30 runs are finished" in page
+
+
+def test_options_are_checked(study, tmp_path):
+    with pytest.raises(ValueError, match="100 or more"):
+        ReportOptions((study,), resamples=3)
+    with pytest.raises(ValueError, match="--out"):
+        _ = ReportOptions((study, tmp_path)).output
+    assert ReportOptions((study,)).output == study / "report"
+
+
+def test_an_unfinished_study_has_a_report_too(tmp_path):
+    states = {(method[0], TASKS[0], 1): "interrupted" for method in METHODS[:3]}
+    write_study(tmp_path, METHODS[:3], TASKS[:1], [1], iterations=6, states=states)
+    facts = build_report(ReportOptions((tmp_path,), resamples=100))
+    assert facts["winner"] is None
+    assert "no result over all tasks yet" in facts["summary"][0]
+
+
+def test_a_study_that_has_not_begun_has_a_report_too(tmp_path):
+    states = {(method[0], TASKS[0], 1): "missing" for method in METHODS[:3]}
+    write_study(tmp_path, METHODS[:3], TASKS[:1], [1], iterations=6, states=states)
+    assert build_report(ReportOptions((tmp_path,), resamples=100))["figures"] == {}

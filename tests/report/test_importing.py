@@ -1,0 +1,146 @@
+"""Other people's TensorBoard logs, against TensorBoard's own reader."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from synthetic import METHODS, write_study
+
+from adept.report.comparison import load_comparison
+from adept.report.importing import import_logs, read_returns, read_scalars
+
+tensorboard = pytest.importorskip("tensorboard")
+
+
+def write_events(folder, points, tag="charts/episodic_return", *, tensor=False):
+    """Write scalars as torch's writer does, or as TensorFlow 2 does: a tensor with a plug-in's name."""
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.compat.proto.tensor_pb2 import TensorProto
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+    folder.mkdir(parents=True, exist_ok=True)
+    writer = EventFileWriter(str(folder))
+    for index, (step, value) in enumerate(points):
+        if tensor:
+            entry = Summary.Value(tag=tag, tensor=TensorProto(dtype=1, float_val=[value]))
+        else:
+            entry = Summary.Value(tag=tag, simple_value=value)
+        other = Summary.Value(tag="losses/value_loss", simple_value=1.0)
+        writer.add_event(Event(wall_time=1000.0 + index, step=step, summary=Summary(value=[other, entry])))
+    writer.close()
+    return folder
+
+
+def test_every_scalar_is_read_as_tensorboard_reads_it(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    random = np.random.default_rng(0)
+    points = [(int(step), float(np.float32(value))) for step, value in
+              zip(np.cumsum(random.integers(1, 10**7, 300)), random.normal(0, 100, 300), strict=True)]  # fmt: skip
+    folder = write_events(tmp_path / "run", points)
+    oracle = EventAccumulator(str(folder), size_guidance={"scalars": 0})
+    oracle.Reload()
+    expected = [(event.step, event.wall_time, event.value) for event in oracle.Scalars("charts/episodic_return")]
+    (file,) = folder.iterdir()
+    found = [(step, wall, value) for tag, step, wall, value in read_scalars(file) if tag == "charts/episodic_return"]
+    assert found == expected
+    assert len(found) == 300
+
+
+def test_tensors_of_one_number_are_scalars(tmp_path):
+    folder = write_events(tmp_path / "run", [(1, 0.5), (2, -3.0)], "rollout/ep_rew_mean", tensor=True)
+    steps, score, _ = read_returns(folder)
+    assert (steps.tolist(), score.tolist()) == ([1.0, 2.0], [0.5, -3.0])
+
+
+def test_a_file_cut_short_gives_what_is_whole(tmp_path):
+    folder = write_events(tmp_path / "run", [(1, 1.0), (2, 2.0)])
+    (file,) = folder.iterdir()
+    file.write_bytes(file.read_bytes()[:-10])
+    assert read_returns(folder)[0].tolist() == [1.0]
+
+
+def test_episodes_become_means_of_the_last_hundred(tmp_path):
+    folder = write_events(tmp_path / "run", [(step, float(step)) for step in range(1, 151)])
+    steps, score, seconds = read_returns(folder)
+    assert score[0] == 1.0
+    assert score[9] == 5.5
+    assert score[-1] == np.mean(range(51, 151))
+    assert seconds[-1] == 149.0
+    assert steps[-1] == 150.0
+
+
+def test_episodes_that_end_together_are_one_point(tmp_path):
+    folder = write_events(tmp_path / "run", [(8, 1.0), (8, 3.0), (16, 5.0)])
+    steps, score, _ = read_returns(folder)
+    assert (steps.tolist(), score.tolist()) == ([8.0, 16.0], [2.0, 3.0])
+
+
+def test_means_are_taken_as_they_are(tmp_path):
+    folder = write_events(tmp_path / "run", [(1, 7.0), (2, 9.0)], "rollout/ep_rew_mean")
+    assert read_returns(folder)[1].tolist() == [7.0, 9.0]
+
+
+def test_cleanrl_names_tell_task_method_and_seed(tmp_path):
+    write_events(tmp_path / "CartPole-v1__ppo__2__1700000000", [(1, 1.0)])
+    write_events(tmp_path / "BreakoutNoFrameskip-v4__ppo_atari__1__1700000001", [(1, 1.0)])
+    found = [(run.method, run.task, run.seed) for run in import_logs(tmp_path)]
+    assert found == [("ppo_atari", "BreakoutNoFrameskip-v4", 1), ("ppo", "CartPole-v1", 2)]
+
+
+def test_folders_tell_method_task_and_seed(tmp_path):
+    write_events(tmp_path / "sb3" / "CartPole-v1" / "PPO_1", [(1, 1.0)], "rollout/ep_rew_mean")
+    write_events(tmp_path / "sb3" / "CartPole-v1" / "PPO_2", [(1, 1.0)], "rollout/ep_rew_mean")
+    write_events(tmp_path / "sb3" / "CartPole-v1" / "again" / "PPO_2", [(1, 1.0)], "time/fps")
+    found = [(run.method, run.task, run.seed) for run in import_logs(tmp_path)]
+    assert found == [("sb3", "CartPole-v1", 1), ("sb3", "CartPole-v1", 2)]
+
+
+def test_a_layout_that_tells_nothing_is_refused_with_the_one_that_does(tmp_path):
+    write_events(tmp_path / "PPO_1", [(1, 1.0)])
+    with pytest.raises(ValueError, match="METHOD/TASK/RUN"):
+        import_logs(tmp_path)
+
+
+def test_logs_without_returns_are_refused(tmp_path):
+    write_events(tmp_path / "m" / "t" / "1", [(1, 1.0)], "time/fps")
+    with pytest.raises(ValueError, match=r"charts/episodic_return or rollout/ep_rew_mean"):
+        import_logs(tmp_path)
+
+
+def test_logs_stand_beside_a_study_at_the_steps_that_both_have(tmp_path):
+    task = "minigrid/DoorKey-6x6"
+    write_study(tmp_path / "study", METHODS[:2], [task], [1, 2], iterations=10)
+    for seed in (1, 2):
+        points = [(1024 * index, 0.1 * index) for index in range(1, 11)]
+        write_events(tmp_path / "logs" / "theirs" / "DoorKey-6x6" / f"PPO_{seed}", points, "rollout/ep_rew_mean")
+    comparison = load_comparison([tmp_path / "study", tmp_path / "logs"])
+    assert comparison.tasks == (task,)
+    assert comparison.budget[task] == 10240.0
+    theirs = comparison.finished("theirs", task)
+    assert len(theirs) == 2
+    assert comparison.score(theirs[0]) == pytest.approx(1.0)
+    assert math.isnan(comparison.total(theirs[0], "flops"))
+    assert any("not verified" in note for note in comparison.notes)
+
+
+@pytest.mark.slow
+def test_what_stable_baselines_writes_is_read(tmp_path):
+    sb3 = pytest.importorskip("stable_baselines3")
+    model = sb3.PPO(
+        "MlpPolicy",
+        "CartPole-v1",
+        n_steps=128,
+        batch_size=64,
+        n_epochs=1,
+        tensorboard_log=str(tmp_path / "ppo" / "CartPole-v1"),
+        device="cpu",
+    )
+    model.learn(1024)
+    (run,) = import_logs(tmp_path)
+    assert (run.method, run.task, run.seed) == ("ppo", "CartPole-v1", 1)
+    assert run.steps[-1] == 1024
+    assert run.score[-1] == pytest.approx(np.mean([episode["r"] for episode in model.ep_info_buffer]), rel=1e-6)

@@ -1,0 +1,224 @@
+"""The page in a real browser: nothing on the console, tabs, axes and sorting work, it fits and opens at once."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from browser import EXECUTABLE, Browser
+from synthetic import GAMES, METHODS, MORE, write_study
+from test_build import HOSTILE, TASKS
+
+from adept.report.analysis import analyze
+from adept.report.comparison import load_comparison
+from adept.report.page import render_page
+from adept.report.summary import summarize
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(EXECUTABLE is None, reason="Chromium is not installed (apt-get install chromium)"),
+]
+
+
+def write_page(directory, output):
+    analysis = analyze(load_comparison([directory]), resamples=200)
+    output.write_text(render_page(analysis, summarize(analysis), [], ["methods"]), encoding="utf-8")
+    return output
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    found = Browser(tmp_path_factory.mktemp("browser") / "profile")
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def page(study, tmp_path_factory):
+    return write_page(study, tmp_path_factory.mktemp("page") / "report.html")
+
+
+def ends(browser) -> list[str]:
+    """Return where the drawn curves end."""
+    return browser.evaluate(
+        "[...document.querySelectorAll('#curves path.line')].map(e => e.getAttribute('d').split('L').pop())"
+    )
+
+
+def test_nothing_on_the_console_and_every_chart_is_drawn(browser, page):
+    browser.problems.clear()
+    browser.open(page)
+    assert browser.problems == []
+    for chart in ("aggregates", "scatter", "curves", "profile"):
+        assert browser.evaluate(f"document.querySelectorAll('#{chart} svg').length") == 1, chart
+    assert browser.evaluate("document.querySelectorAll('#choices svg').length") == 3
+    assert browser.evaluate("document.querySelectorAll('#curves path.line').length") >= 5
+
+
+def test_the_axis_switch_moves_the_curves(browser, page):
+    browser.open(page)
+    steps = ends(browser)
+    browser.evaluate("document.querySelector('#axis input[value=f]').click()")
+    flops = ends(browser)
+    assert flops != steps
+    assert "FLOPs" in browser.evaluate("document.querySelector('#curves svg').textContent")
+    browser.evaluate("document.querySelector('#axis input[value=s]').click()")
+    assert ends(browser) not in (steps, flops)
+    browser.evaluate("document.querySelector('#axis input[value=steps]').click()")
+    assert ends(browser) == steps
+    assert browser.problems == []
+
+
+def test_tabs_work_by_mouse_and_by_keyboard(browser, page):
+    browser.open(page)
+    chosen = "document.querySelector('#tabs [aria-selected=true]').textContent"
+    assert browser.evaluate(chosen) == "All tasks"
+    browser.evaluate("document.querySelectorAll('#tabs button')[1].click()")
+    assert browser.evaluate(chosen) == "DoorKey-6x6"
+    assert "DoorKey-6x6 in numbers" in browser.evaluate("document.getElementById('cells').textContent")
+    browser.evaluate("document.querySelector('#tabs [aria-selected=true]').focus()")
+    browser.press("ArrowRight")
+    assert browser.evaluate(chosen) == "LavaGapS7"
+    assert browser.evaluate("document.activeElement.textContent") == "LavaGapS7"
+    cells = browser.evaluate("document.getElementById('cells').textContent")
+    assert "2/3" in cells
+    assert "Dotted lines are runs that are not finished" in browser.evaluate(
+        "document.getElementById('curves-caption').textContent"
+    )
+    browser.press("End")
+    browser.press("ArrowRight")
+    assert browser.evaluate(chosen) == "All tasks"
+
+
+def test_methods_can_be_hidden_and_single_runs_shown(browser, page):
+    browser.open(page)
+    browser.evaluate("document.querySelectorAll('#tabs button')[1].click()")
+    count = "document.querySelectorAll('#curves path.line').length"
+    before = browser.evaluate(count)
+    browser.evaluate("document.querySelector('#legend button').click()")
+    assert browser.evaluate("document.querySelector('#legend button').getAttribute('aria-pressed')") == "false"
+    assert browser.evaluate(count) < before
+    browser.evaluate("document.getElementById('seeds').click()")
+    assert browser.evaluate("document.querySelectorAll('#curves path.thin').length") == 3 + 3 + 3 + 2
+    assert browser.problems == []
+
+
+def test_tables_sort(browser, page):
+    browser.open(page)
+    first = "document.querySelector('#methods tbody th').textContent"
+    browser.evaluate("document.querySelectorAll('#methods thead button')[2].click()")
+    assert browser.evaluate(first) == "ADEPT(U) {4,2,1}"
+    assert (
+        browser.evaluate("document.querySelectorAll('#methods thead th')[2].getAttribute('aria-sort')") == "descending"
+    )
+    browser.evaluate("document.querySelectorAll('#methods thead button')[2].click()")
+    assert browser.evaluate(first) == "PPO (K=1)"
+
+
+def test_the_pointer_and_the_arrow_keys_tell_values(browser, page):
+    browser.open(page)
+    browser.evaluate("document.querySelector('#curves svg').focus()")
+    browser.press("ArrowLeft")
+    assert "ADEPT(U)" in browser.evaluate("document.querySelector('#curves .tip').textContent")
+    box = browser.evaluate(
+        "(r => [r.x, r.y, r.width, r.height])(document.querySelector('#curves svg').getBoundingClientRect())"
+    )
+    browser.evaluate("document.querySelector('#curves svg').blur()")
+    assert browser.evaluate("document.querySelector('#curves .tip').hidden")
+    x, y = box[0] + box[2] / 3, box[1] + box[3] / 2
+    event = f"new PointerEvent('pointermove', {{clientX: {x}, clientY: {y}}})"
+    browser.evaluate(f"document.querySelector('#curves svg').dispatchEvent({event})")
+    assert not browser.evaluate("document.querySelector('#curves .tip').hidden")
+
+
+@pytest.mark.parametrize("width", [1280, 768, 390])
+@pytest.mark.parametrize("dark", [False, True])
+def test_it_fits_the_screen_in_both_lights(browser, page, width, dark, tmp_path):
+    browser.problems.clear()
+    browser.open(page, width=width, dark=dark)
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    ground = browser.evaluate("getComputedStyle(document.body).backgroundColor")
+    ink = browser.evaluate("getComputedStyle(document.querySelector('.headline')).color")
+    assert contrast(ground, ink) > 10
+    assert contrast(ground, browser.evaluate("getComputedStyle(document.querySelector('figcaption')).color")) > 4.5
+    edges = browser.evaluate("[...document.querySelectorAll('.chart svg')].map(e => e.getBoundingClientRect().right)")
+    assert max(edges) <= width + 1
+    browser.screenshot(tmp_path / "page.png")
+    assert (tmp_path / "page.png").stat().st_size > 20_000
+    assert browser.problems == []
+
+
+def contrast(first: str, second: str) -> float:
+    """Return the contrast ratio of two computed colours (WCAG 2)."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(part) / 255 for part in colour[4:-1].split(",")]
+        linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted([luminance(first), luminance(second)])
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_it_prints_without_controls(browser, page):
+    browser.open(page, dark=True)
+    browser.call(
+        "Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}]
+    )
+    try:
+        assert browser.evaluate("getComputedStyle(document.querySelector('.tabs')).display") == "none"
+        assert (
+            contrast(
+                browser.evaluate("getComputedStyle(document.querySelector('.headline')).color"), "rgb(255,255,255)"
+            )
+            > 10
+        )
+    finally:
+        browser.call("Emulation.setEmulatedMedia", media="screen")
+
+
+def test_hostile_names_do_nothing(browser, tmp_path):
+    methods = [("fixed-4", f"base {HOSTILE}", *METHODS[0][2:]), ("ucb", HOSTILE, *METHODS[2][2:])]
+    write_study(tmp_path / "grid", methods, TASKS[:1], [1, 2], iterations=6)
+    browser.problems.clear()
+    browser.open(write_page(tmp_path / "grid", tmp_path / "report.html"))
+    browser.evaluate("document.querySelectorAll('#tabs button')[1].click()")
+    assert browser.problems == []
+    assert browser.evaluate("document.title") == "A made-up study"
+    assert browser.evaluate("document.querySelectorAll('img, #panel script').length") == 0
+    labels = browser.evaluate("[...document.querySelectorAll('#legend button')].map(e => e.textContent)")
+    assert labels == [f"base {HOSTILE}", HOSTILE]
+
+
+def test_imported_logs_alone_have_no_flops(browser, tmp_path):
+    from test_importing import write_events
+
+    for method in ("ours", "theirs"):
+        for seed in (1, 2, 3):
+            points = [(1000 * index, index + seed) for index in range(1, 30)]
+            write_events(tmp_path / "logs" / method / "Hopper" / f"PPO_{seed}", points, "rollout/ep_rew_mean")
+    browser.problems.clear()
+    browser.open(write_page(tmp_path / "logs", tmp_path / "report.html"))
+    assert browser.problems == []
+    assert browser.evaluate("[...document.querySelectorAll('#axis input')].map(e => e.value)") == ["steps", "s"]
+    assert browser.evaluate("document.getElementById('scatter').closest('figure').hidden")
+
+
+def test_sixteen_hundred_runs_open_in_less_than_two_seconds(browser, tmp_path, monkeypatch):
+    monkeypatch.setattr("os.fsync", lambda file: None)  # invented runs need not survive a power cut
+    tasks = [f"procgen/{game}" for game in GAMES]
+    write_study(tmp_path / "grid", [*METHODS, *MORE[:5]], tasks, range(1, 11), iterations=100)
+    page = write_page(tmp_path / "grid", tmp_path / "report.html")
+    data = page.read_text().partition('id="data">')[2].partition("</script>")[0]
+    assert (
+        sum(
+            len(line["seeds"])
+            for curves in json.loads(data)["curves"].values()
+            for line in curves["lines"]
+            if "seeds" in line
+        )
+        == 1600
+    )
+    browser.problems.clear()
+    assert min(browser.open(page) for _ in range(3)) < 2.0
+    assert browser.problems == []
