@@ -1,13 +1,15 @@
 """One small file for the records of a whole study: every column of every run, compressed, without pickles.
 
-The file is a zip of `index.json` and one array per column; a column holds its numbers of all the runs that have it,
-one run after the other, bytes of equal weight side by side so that they compress.
+The file is a zip of `index.json` and `columns`. A column holds its numbers of all the runs that have it, one run after
+the other, bytes of equal weight side by side so that they compress; columns follow each other in the order of their
+names, in one stream, so that equal ones cost nothing.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import lzma
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,9 +23,12 @@ from adept.records import write_aside
 
 SCHEMA = 1
 FILE = "records.zip"
-EXACT = ("iteration", "step", "epochs", "epochs_done", "gradient_steps", "episodes", "flops", "seconds")
+EXACT = ("iteration", "step", "epochs", "epochs_done", "gradient_steps", "episodes", "flops")
 """Columns kept to the last digit."""
-FINE = ("reward", "gae_return", "episode_return", "episode_length", "score", "learning_rate", "explained_variance")
+FINE = (
+    *("reward", "gae_return", "episode_return", "episode_length", "score", "learning_rate", "explained_variance"),
+    "seconds",
+)
 """Columns kept to the seven digits of a float32; the others, losses, timings and the arms' scores, keep four."""
 DROPPED_BITS = 23 - 12
 """Bits of a float32's fraction that are dropped where four digits are enough."""
@@ -69,12 +74,9 @@ def write_pack(path: Path, runs: Sequence[PackedRun]) -> None:
     with zipfile.ZipFile(data, "w", zipfile.ZIP_LZMA) as archive:
         text = json.dumps({"schema": SCHEMA, "runs": index}, indent=1, sort_keys=True)
         archive.writestr(zipfile.ZipInfo("index.json", EPOCH), text, zipfile.ZIP_LZMA)
-        for name in names:
-            parts = [run.columns[name] for run in runs if name in run.columns]
-            values = _stored(name, np.concatenate(parts))
-            weights = values.view(np.uint8).reshape(len(values), -1).T
-            entry = zipfile.ZipInfo(f"columns/{name}", EPOCH)
-            archive.writestr(entry, np.ascontiguousarray(weights).tobytes(), zipfile.ZIP_LZMA)
+        parts = ((name, [run.columns[name] for run in runs if name in run.columns]) for name in names)
+        columns = b"".join(_shuffled(name, part) for name, part in parts)
+        archive.writestr(zipfile.ZipInfo("columns", EPOCH), columns, zipfile.ZIP_LZMA)
 
     def content(file: IO[bytes]) -> None:
         file.write(data.getvalue())
@@ -87,12 +89,12 @@ def read_pack(path: Path) -> dict[tuple[str, str, int], PackedRun]:
     try:
         with zipfile.ZipFile(path) as archive:
             index = json.loads(archive.read("index.json"))
-            raw = {name: archive.read(f"columns/{name}") for run in index["runs"] for name in run["columns"]}
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+            content = archive.read("columns")
+    except (OSError, EOFError, KeyError, ValueError, lzma.LZMAError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} cannot be read as the packed records of a study: {error}") from error
     if index["schema"] != SCHEMA:
         raise ValueError(f"{path} was written with schema {index['schema']}, this version reads {SCHEMA}")
-    columns = {name: _unpack(name, content) for name, content in raw.items()}
+    columns = _unpack(index["runs"], content)
     offsets = dict.fromkeys(columns, 0)
     runs = {}
     for entry in index["runs"]:
@@ -105,10 +107,21 @@ def read_pack(path: Path) -> dict[tuple[str, str, int], PackedRun]:
     return runs
 
 
-def _unpack(name: str, content: bytes) -> Floats:
-    dtype = _dtype(name)
-    weights = np.frombuffer(content, np.uint8).reshape(dtype.itemsize, -1)
-    return np.ascontiguousarray(weights.T).view(dtype)[:, 0].astype(np.float64)
+def _shuffled(name: str, parts: Sequence[Floats]) -> bytes:
+    """Return a column's bytes, those of equal weight side by side."""
+    values = _stored(name, np.concatenate(parts))
+    return np.ascontiguousarray(values.view(np.uint8).reshape(len(values), -1).T).tobytes()
+
+
+def _unpack(index: Sequence[Mapping[str, Any]], content: bytes) -> Columns:
+    """Return the columns of all runs from their bytes."""
+    columns, start = {}, 0
+    for name in sorted({name for run in index for name in run["columns"]}):
+        dtype, rows = _dtype(name), sum(run["rows"] for run in index if name in run["columns"])
+        weights = np.frombuffer(content, np.uint8, dtype.itemsize * rows, start).reshape(dtype.itemsize, rows)
+        columns[name] = np.ascontiguousarray(weights.T).reshape(-1).view(dtype).astype(np.float64)
+        start += dtype.itemsize * rows
+    return columns
 
 
 def _stored(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
