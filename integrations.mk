@@ -13,8 +13,8 @@ test-integrations: $(INTEGRATION_ENVIRONMENTS:%=test-integrations-%)  ## the int
 .venvs/%/.built: constraints/%.txt
 	rm -rf .venvs/$*
 	$(PYTHON) -m venv .venvs/$*
-	.venvs/$*/bin/pip install --quiet torch==2.13.0
-	.venvs/$*/bin/pip install --quiet --no-deps -r constraints/$*.txt
+	.venvs/$*/bin/pip install --quiet --no-compile torch==2.13.0
+	.venvs/$*/bin/pip install --quiet --no-compile --no-deps -r constraints/$*.txt
 	touch $@
 
 .PRECIOUS: .venvs/%/.built

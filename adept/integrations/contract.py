@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from importlib import metadata
 from typing import Any
 
-from adept.extras import require
+from adept.extras import MissingExtra, require
 from adept.schedulers import Scheduler, epoch_arms
 
 PREFIX = "adept"
@@ -17,7 +17,14 @@ PREFIX = "adept"
 
 def require_framework(module: str, *, package: str, at_least: str, below: str, extra: str) -> None:
     """Refuse a framework that is missing, or of a version that this integration was not written for."""
-    require(module, extra)
+    try:
+        require(module, extra)
+    except MissingExtra:
+        raise
+    except ImportError as error:  # for example Ray without what its RLlib needs
+        raise ImportError(
+            f"{package} is installed, but {module} cannot be imported ({error}): pip install 'adept-rl[{extra}]'"
+        ) from error
     installed = metadata.version(package)
     if not _release(at_least) <= _release(installed) < _release(below):
         raise ImportError(

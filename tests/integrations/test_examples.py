@@ -1,6 +1,6 @@
 """The examples run as they are."""
 
-import importlib.util
+import importlib
 import os
 import subprocess
 import sys
@@ -18,7 +18,7 @@ FRAMEWORKS = [
             ("skrl_cartpole", "skrl", 4096),
             ("torchrl_cartpole", "torchrl", 4096),
             ("trl_tiny", "trl", 8),
-            ("rllib_cartpole", "ray", 2048),
+            ("rllib_cartpole", "ray.rllib", 2048),
         ]
     ),
 ]
@@ -26,7 +26,9 @@ FRAMEWORKS = [
 
 @pytest.mark.parametrize(("example", "module", "steps"), FRAMEWORKS)
 def test_example(example, module, steps, tmp_path):
-    if importlib.util.find_spec(module) is None:
+    try:
+        importlib.import_module(module)
+    except ImportError:
         pytest.skip(f"needs the environment of {module}: make test-integrations")
     path = os.pathsep.join([str(EXAMPLES.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("ray.rllib", reason="needs the environment of rllib: make test-integrations")
+pytest.importorskip("ray.rllib", reason="needs the environment of rllib: make test-integrations", exc_type=ImportError)
 
 import ray
 import recording
