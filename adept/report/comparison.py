@@ -131,15 +131,21 @@ class Comparison:
 
     def score(self, run: Run) -> float:
         """Return the mean return of the last 100 training episodes at the task's budget."""
-        if not len(run.steps):
-            return math.nan
-        return float(run.at(min(self.budget[run.task], run.steps[-1])))
+        return self._at_budget[run]["score"]
 
     def total(self, run: Run, column: str) -> float:
         """Return a cumulative column's value at the task's budget."""
-        if not len(run.steps):
-            return math.nan
-        return float(run.at(min(self.budget[run.task], run.steps[-1]), column))
+        return self._at_budget[run][column]
+
+    @cached_property
+    def _at_budget(self) -> dict[Run, dict[str, float]]:
+        columns = ("steps", "score", "flops", "seconds")
+        nothing = dict.fromkeys(columns, math.nan)
+        return {
+            run: {column: float(run.at(min(self.budget[run.task], run.steps[-1]), column)) for column in columns}
+            if len(run.steps) else nothing
+            for run in self.runs
+        }  # fmt: skip
 
     @cached_property
     def common_tasks(self) -> tuple[str, ...]:
@@ -241,8 +247,9 @@ def _of_studies(studies: Sequence[StudyResults]) -> tuple[dict[str, Method], lis
                 method = Method(name, f"{declared.label} ({results.study.name})", config, results.study.name)
             methods.setdefault(method.name, method)
             names[index, declared.name] = method.name
+        budget = results.study.budget
         for cell in results.cells:
-            run = _run(results, cell, names[index, cell.method])
+            run = _run(results, cell, names[index, cell.method], budget[cell.task])
             key = (run.method, run.task, run.seed)
             if key not in runs or runs[key].state != "done":
                 runs[key] = run
@@ -256,7 +263,7 @@ def _identity(method: Method) -> dict[str, Any]:
                                                                    "target_kl", "reward_source")}  # fmt: skip
 
 
-def _run(results: StudyResults, cell: Cell, method: str) -> Run:
+def _run(results: StudyResults, cell: Cell, method: str, budget: float) -> Run:
     run = Run(method, cell.task, cell.seed, cell.state, cell.error, results.recorded_config(cell))
     if cell.state == "missing":
         return run
@@ -264,7 +271,7 @@ def _run(results: StudyResults, cell: Cell, method: str) -> Run:
     run = dataclasses.replace(run, starts=tuple(results.starts(cell)))
     if not columns or not len(columns["step"]):
         return run
-    inside = columns["step"] <= results.study.budget[cell.task]
+    inside = columns["step"] <= budget
     columns = {name: values[inside] for name, values in columns.items()}
     return dataclasses.replace(
         run,
