@@ -40,7 +40,7 @@ class StudyOptions:
     workers: int = 2
     """runs side by side, locally or on a local Ray cluster"""
     address: str | None = None
-    """ray: address of an existing cluster, for example auto or ray://head:10001; none starts a local one"""
+    """ray: address of an existing cluster, auto or host:port; none starts a local one"""
     cpus: float = 1.0
     """ray: CPUs of one run"""
     gpus: float = 0.0
