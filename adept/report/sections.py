@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -33,14 +34,20 @@ def cell(text: str, sort: float | None = None, kind: str = "") -> str:
     return f"<td{f' class={chr(34)}{kind}{chr(34)}' if kind else ''}{key}>{escape(text)}</td>"
 
 
+def tied(text: str) -> str:
+    """Return escaped text whose intervals and percentages do not break over lines."""
+    text = re.sub(r"(\S) \[(\S+?), (\S+?)\]", "\\1\u00a0[\\2,\u00a0\\3]", text)
+    return escape(text.replace(" %", "\u00a0%"))
+
+
 def findings(summary: Summary) -> str:
     """Return the summary: headline, significance, compute, what each scheduler is worth, what to beware of."""
-    parts = [f'<p class="headline">{escape(summary.headline)}</p>']
-    parts += [f"<p>{escape(text)}</p>" for text in (summary.significance, summary.compute, summary.cells) if text]
+    parts = [f'<p class="headline">{tied(summary.headline)}</p>']
+    parts += [f"<p>{tied(text)}</p>" for text in (summary.significance, summary.compute, summary.cells) if text]
     if summary.keep:
         items = "".join(
             f'<li><span class="badge {worth.state.replace(" ", "-")}">{worth.state}</span>'
-            f"<span><b>{escape(worth.label)}</b><small>{escape(worth.reason)}</small></span></li>"
+            f"<span><b>{escape(worth.label)}</b><small>{tied(worth.reason)}</small></span></li>"
             for worth in summary.keep
         )
         parts.append(f'<h3>Does each scheduler earn its keep?</h3><ul class="keep">{items}</ul>')

@@ -275,7 +275,7 @@ function scatterChart(host, points, options) {
   for (const { point, x, y, width: wide } of placeLabels(points, sx, sy, box)) {
     const cx = sx(point.x), cy = sy(point.y[0]);
     svg.append(draw("path", { class: "line", stroke: colour(point.m), "stroke-width": .7, opacity: .6, d: `M${cx} ${cy}L${cx < x ? x - 2 : x + wide + 2} ${y}` }),
-      draw("text", { x, y: y + 4, style: { fill: colour(point.m), "font-size": "11.5px", "font-weight": 600 } }, clip(point.label, 24)));
+      draw("text", { class: "name", x, y: y + 4, style: { fill: colour(point.m), "font-size": "11.5px" } }, clip(point.label, 24)));
   }
   host.replaceChildren(svg);
 }

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.patheffects import withStroke
 
 from adept.report.analysis import has_test_scores
-from adept.report.curves import spread
 from adept.report.figures import INTERVAL, SMOOTHING, WIDTH, Drawing, Pen, legend, new_figure
 from adept.report.statistics import Estimate, performance_profile
 from adept.report.summary import unit
@@ -35,21 +35,33 @@ def dots(axes: Axes, pen: Pen, names: list[str], estimates: list[Estimate], line
     axes.spines["left"].set_visible(False)
 
 
-def point_labels(axes: Axes, pen: Pen, points: dict[str, tuple[float, float]]) -> None:
-    """Write names beside points, moved apart among those that stand near each other."""
-    low, high = axes.get_ylim()
-    left, right = axes.get_xlim()
-    rest = sorted(points, key=lambda name: points[name][0])
-    while rest:
-        near = [name for name in rest if points[name][0] - points[rest[0]][0] < 0.25 * (right - left)]
-        rest = rest[len(near) :]
-        edge = max(points[name][0] for name in near)
-        for name, place in zip(near, spread([points[name][1] for name in near], 0.042 * (high - low)), strict=True):
-            x, y = points[name]
-            at = edge + 0.022 * (right - left)
-            axes.plot([x, at], [y, place], color=pen.looks[name].light, linewidth=0.6, alpha=0.6)
-            axes.annotate(pen.label(name), (at, place), xytext=(2, 0), textcoords="offset points", va="center",
-                          fontsize=8, color=pen.looks[name].light, annotation_clip=False)  # fmt: skip
+def point_labels(axes: Axes, pen: Pen, points: dict[str, tuple[float, float]], width: float, height: float) -> None:
+    """Write each name where it covers no point and no other name, on axes of a size in inches.
+
+    Those on the Pareto front go first; a name that fits nowhere is left out, for the table has it.
+    """
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    places = {name: ((x - left) / (right - left) * width, (y - low) / (high - low) * height)
+              for name, (x, y) in points.items()}  # fmt: skip
+    taken = [(x - 0.06, y - 0.06, x + 0.06, y + 0.06) for x, y in places.values()]
+    for name in sorted(places, key=lambda name: (name not in pen.analysis.pareto, -places[name][1])):
+        x, y = places[name]
+        wide = 0.065 * len(pen.label(name))
+        spots = [(side, y + lift) for lift in (0, 0.16, -0.16, 0.32, -0.32, 0.48, -0.48)
+                 for side in (x + 0.13, x - 0.13 - wide)]  # fmt: skip
+        free = [(u, v) for u, v in spots if u >= 0 and u + wide <= width and 0 <= v <= height
+                and not any(u < box[2] and u + wide > box[0] and v - 0.07 < box[3] and v + 0.07 > box[1]
+                            for box in taken)]  # fmt: skip
+        if not free:
+            continue
+        u, v = free[0]
+        taken.append((u, v - 0.07, u + wide, v + 0.07))
+        colour, right_of = pen.looks[name].light, u > x
+        end = (left + (u if right_of else u + wide) / width * (right - left), low + v / height * (high - low))
+        axes.plot([points[name][0], end[0]], [points[name][1], end[1]], color=colour, linewidth=0.6, alpha=0.6)
+        axes.annotate(pen.label(name), end, xytext=(1.5 if right_of else -1.5, 0), textcoords="offset points",
+                      ha="left" if right_of else "right", va="center", fontsize=8, color=colour,
+                      path_effects=[withStroke(linewidth=2.5, foreground="white")])  # fmt: skip
 
 
 def scored(pen: Pen) -> list[str]:
@@ -161,8 +173,10 @@ def score_against_compute(pen: Pen) -> list[Drawing]:
     y = [result.train["iqm"].value for result in front if result.train]
     axes.plot(x, y, color="#9aa0a6", linewidth=1, linestyle=(0, (4, 3)), zorder=0, drawstyle="steps-post")
     right = max(pen.analysis.methods[name].compute for name in names)
-    axes.set_xlim(0, 1.25 * right)
-    point_labels(axes, pen, {name: (pen.analysis.methods[name].compute, value) for name, value in ends.items()})
+    axes.set_xlim(0, 1.15 * right)
+    axes.set_ylim(axes.get_ylim())
+    points = {name: (pen.analysis.methods[name].compute, value) for name, value in ends.items()}
+    point_labels(axes, pen, points, 6.8, 3.4)
     axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
     axes.set_xlabel("FLOPs relative to the baseline")
     axes.set_ylabel(f"IQM, {unit(pen.analysis)}")

@@ -78,7 +78,7 @@ def _by_task(pen: Pen, name: str, title: str, methods: Sequence[str]) -> list[Dr
     for row in grid:
         row[0].set_ylabel("mean return")
     fullest = max(range(len(tasks)), key=lambda index: len(flat[index].lines))
-    legend(figure, flat[fullest], 3)
+    legend(figure, flat[fullest], 4 if len(methods) <= 4 else 3)
     caption = f"{title}: mean return on training levels; {BAND}. {pen.count(tasks)} {SMOOTHING}"
     return [Drawing(name, title, caption, figure, ["task", "method", *ROW], rows)]
 
