@@ -83,7 +83,9 @@ class WeightsAndBiases:
     def __init__(self, config: Config, path: Path) -> None:
         wandb = require("wandb", "wandb")
         values = config.__dict__ | {"run": config.id}
-        self._run = wandb.init(project="adept", id=config.id, name=path.name, config=values, resume="allow")
+        self._run = wandb.init(
+            project="adept", id=config.id, name=path.name, config=values, resume="allow", dir=str(path)
+        )
         self._last = (0.0, 0.0)
 
     def log(self, record: Mapping[str, Any]) -> None:

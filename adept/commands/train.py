@@ -13,6 +13,7 @@ from rich.console import Console
 from adept.cli import given, parse, print_json
 from adept.config import Config, Execution
 from adept.envs import make_environments
+from adept.extras import require
 from adept.presets import preset
 from adept.records import run_path
 from adept.runner import CHECKPOINT_SECONDS, run_one
@@ -43,6 +44,8 @@ def run(words: list[str]) -> int:
     options = parse(TrainOptions, "train", words, TrainOptions(default_config(words)))
     config = options.config
     make_environments(config, count=1).close()  # a mistake in the name shall leave no folder behind
+    if options.track == "wandb":
+        require("wandb", "wandb")
     path = run_path(options.out, config)
     title = f" {config.env} · {config.algo} · {config.scheduler} · seed {config.seed} "
     with Screen(title, quiet=options.quiet) as screen:

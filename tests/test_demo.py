@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from adept.cli import main
+from adept.runner import summary
+
+pytest.importorskip("envpool")
+
+STUDY = """
+name = "small"
+title = "A small demo"
+tasks = ["minigrid/Empty-5x5"]
+seeds = 1
+baseline = "fixed-2"
+differs = ["scheduler", "scheduler_options", "arms"]
+
+[base]
+algo = "ppo"
+steps = 8192
+
+[[methods]]
+name = "fixed-2"
+label = "PPO (K=2)"
+scheduler = "fixed"
+arms = [2]
+
+[[methods]]
+name = "turns"
+label = "PPO+ADEPT(R)"
+scheduler = "round-robin"
+arms = [2, 1]
+"""
+
+
+@pytest.mark.slow
+def test_demo_ends_in_a_table_a_picture_and_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "small.toml").write_text(STUDY)
+    arguments = ["demo", "--study", str(tmp_path / "small.toml"), "--out", str(tmp_path / "out")]
+    assert main(arguments) == 0
+    said = capsys.readouterr().out
+    assert "PPO+ADEPT(R)" in said
+    assert (tmp_path / "out" / "report" / "report.html").stat().st_size > 10_000
+    pictures = list((tmp_path / "out" / "report" / "figures").glob("*curves*.png"))
+    assert pictures
+    assert str(pictures[0]) in said
+    assert main([*arguments, "--json"]) == 0  # everything is done: it only reads
+    result = json.loads(capsys.readouterr().out)
+    # Four iterations: 2 epochs each, and 2, 1, 2, 1.
+    assert [row["epochs"] for row in result["methods"]] == [8, 6]
+    run = next((tmp_path / "out" / "runs").glob("*/turns/*"))
+    assert result["methods"][1]["flops"] == summary(run)["flops"]
+    assert main(["report", str(tmp_path / "out"), "--check"]) == 0
+    (tmp_path / "out" / "report" / "tables" / "methods.csv").write_text("bent")
+    assert main(["report", str(tmp_path / "out"), "--check"]) == 1
+    assert "methods.csv no longer follows" in capsys.readouterr().err
