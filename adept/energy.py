@@ -36,8 +36,8 @@ class EnergyMeter:
     def __enter__(self) -> Self:
         if not self._enabled:
             return self
-        logging.getLogger("codecarbon").setLevel(logging.CRITICAL)  # it talks before it reads its own log level
         codecarbon = require("codecarbon", "energy")
+        logging.getLogger("codecarbon").setLevel(logging.CRITICAL)  # it talks before it reads its own log level
         file = self._path / FILE
         self._before: list[dict[str, Any]] = json.loads(file.read_text())["starts"] if file.exists() else []
         self._latest = _latest_reading()

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from adept.config import Execution
+from adept.extras import require
 from adept.flops import accounting
 from adept.presets import preset
 from adept.studies.driver import check_continuation, run_study
@@ -89,6 +90,8 @@ def study(options: StudyOptions) -> tuple[dict[str, Any], int]:
     if options.dry_run:
         check_continuation(declared, options.out)
         return dry_run(results_of(declared, options.out), options.workers, quiet=options.json), 0
+    if options.energy:
+        require("codecarbon", "energy")
     command = (Path(sys.argv[0]).name, *sys.argv[1:])
     settings = Settings(execution=options.execution, energy=options.energy, command=command)
     try:
