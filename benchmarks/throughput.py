@@ -297,11 +297,11 @@ def main() -> None:
         one_procgen_iteration()
         return
     found: dict[str, Any] = {"command": "python benchmarks/throughput.py", "machine": describe()}
+    if "bigfish" in options.tasks:
+        found["peak_memory_gb"] = peak_memory()  # first, since a process inherits the peak of the one that starts it
     found["tasks"] = [measure(TASKS[name], options.repeats) for name in options.tasks]
     fitted = [name for name in ("minigrid", "halfcheetah") if name in options.tasks]
     found["epochs"] = [linear_in_epochs(TASKS[name], options.repeats) for name in fitted]
-    if "bigfish" in options.tasks:
-        found["peak_memory_gb"] = peak_memory()
     show(found["tasks"])
     show_rest(found)
     if options.tasks == list(TASKS):  # a table of some tasks would stand for all of them
