@@ -95,19 +95,22 @@ def _headline(analysis: Analysis) -> str:
     rival = _rival(analysis)
     if rival is None:
         return f"{comparison.label(winner)} is the only method with results on every task."
-    result = analysis.methods[rival]
+    result, base = analysis.methods[rival], analysis.methods[comparison.baseline]
     assert result.train is not None
-    kind = analysis.scale.kind if analysis.scale else "none"
+    score, other = interval(result.train["iqm"]), interval(base.train["iqm"] if base.train else None)
     label = comparison.label(comparison.baseline)
-    of = {"ratio": f" × {label}'s score", "progress": f" × {label}'s improvement"}.get(kind, "")
-    score = f"{interval(result.train['iqm'])}{of} (interquartile mean over tasks and seeds)"
-    cost = f" with {percent(result.compute)} of its compute" if math.isfinite(result.compute) else ""
+    cost = f", with {percent(result.compute)} of its compute" if math.isfinite(result.compute) else ""
+    kind = analysis.scale.kind if analysis.scale else "none"
+    one = {"ratio": f" (1 is {label}'s mean score)", "progress": f" (1 is {label}'s mean improvement)"}.get(kind, "")
     if winner == comparison.baseline:
         return (
-            f"{comparison.label(winner)}, the baseline, scored highest. The next is {comparison.label(rival)}: "
-            f"{score}{cost}."
+            f"{label}, the baseline, scored highest: an interquartile mean of {other}{one}. "
+            f"Next is {comparison.label(rival)}: {score}{cost}."
         )
-    return f"{comparison.label(winner)} scored highest: {score}{cost}."
+    return (
+        f"{comparison.label(winner)} scored highest: an interquartile mean of {score} against {other} of {label}"
+        f"{cost}{one}."
+    )
 
 
 def _significance(analysis: Analysis) -> str:

@@ -135,7 +135,9 @@ def test_the_summary_says_who_by_how_much_at_what_compute_and_whether_it_is_chan
     summary = summarize(analysis)
     iqm = analysis.methods["ucb"].train["iqm"]
     compute = f"{100 * analysis.methods['ucb'].compute:.0f} %"
-    assert summary.headline.startswith(f"ADEPT(U) {{4,2,1}} scored highest: {iqm.value:.2f} [{iqm.low:.2f}")
+    start = f"ADEPT(U) {{4,2,1}} scored highest: an interquartile mean of {iqm.value:.2f} [{iqm.low:.2f}"
+    assert summary.headline.startswith(start)
+    assert "(1 is PPO (K=4)'s mean score)" in summary.headline
     assert f"with {compute} of its compute" in summary.headline
     assert summary.significance.startswith("The difference is")
     assert "corrected for 4 comparisons" in summary.significance
@@ -143,7 +145,8 @@ def test_the_summary_says_who_by_how_much_at_what_compute_and_whether_it_is_chan
 
 def test_a_baseline_that_wins_is_said_to(tmp_path):
     found = analyze(small(tmp_path, [METHODS[0], FIXED_1]), resamples=200)
-    assert summarize(found).headline.startswith("PPO (K=4), the baseline, scored highest. The next is PPO (K=1): 0.9")
+    assert summarize(found).headline.startswith("PPO (K=4), the baseline, scored highest: an interquartile mean of")
+    assert "Next is PPO (K=1): 0.9" in summarize(found).headline
 
 
 def test_curves_end_at_the_final_scores(analysis):

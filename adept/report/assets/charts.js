@@ -34,6 +34,11 @@ function readable(value) {
   return trim(value);
 }
 
+const measure = (() => {
+  const pen = document.createElement("canvas").getContext("2d");
+  return (text, font) => { pen.font = `${font} ${getComputedStyle(document.body).fontFamily}`; return pen.measureText(text).width; };
+})();
+
 function trim(value) {
   return String(Number(value.toPrecision(3))).replace("-", "−");
 }
@@ -160,11 +165,18 @@ function lineChart(host, spec) {
     ends.forEach((line, i) => {
       const x = sx(line.x[last[i]]), y = sy(line.y[last[i]]);
       svg.append(draw("path", { class: "line", stroke: colour(line.m), "stroke-width": .7, opacity: .4, d: `M${x} ${y}L${box.right + 8} ${places[i]}` }),
-        draw("text", { class: "name", x: box.right + 11, y: places[i] + 4, style: { fill: colour(line.m) } }, clip(line.label, 26)));
+        draw("text", { class: "name", x: box.right + 11, y: places[i] + 4, style: { fill: colour(line.m) } }, fit(line.label, 165, "600 12px")));
     });
   }
   host.replaceChildren(svg);
   hover(host, svg, shown, box, sx, sy, spec);
+}
+
+function fit(text, width, font) {
+  if (measure(text, font) <= width) return text;
+  let most = text.length;
+  while (most > 3 && measure(clip(text, most), font) > width) most--;
+  return clip(text, most);
 }
 
 function clip(text, most) {
@@ -225,7 +237,8 @@ function axisValue(axis, sx, x) {
 // rows: [{m, label, value: [v, lo, hi]}]
 function dotChart(host, rows, options) {
   const width = host.clientWidth || 320, line = 25;
-  const left = Math.min(0.42 * width, 12 + 6.9 * Math.max(...rows.map((row) => Math.min(row.label.length, 27)), 6));
+  const longest = Math.max(40, ...rows.map((row) => measure(row.label, "12px")));
+  const left = Math.min(0.42 * width, 14 + longest);
   const height = rows.length * line + 50;
   const box = { left, right: width - 12, top: 4, bottom: rows.length * line + 8 };
   let [low, high] = range(rows.flatMap((row) => row.value).concat(options.line === undefined ? [] : [options.line]));
@@ -241,7 +254,7 @@ function dotChart(host, rows, options) {
   rows.forEach((row, i) => {
     const y = box.top + line * (i + 0.5), [value, lo, hi] = row.value;
     const text = `${row.label}: ${trim(value)}` + (lo === null ? "" : ` [${trim(lo)}, ${trim(hi)}]`);
-    const group = draw("g", {}, draw("title", {}, text), draw("text", { x: 0, y: y + 4, style: { fill: "var(--ink)" } }, clip(row.label, Math.floor((left - 8) / 6.7))));
+    const group = draw("g", {}, draw("title", {}, text), draw("text", { x: 0, y: y + 4, style: { fill: "var(--ink)" } }, fit(row.label, left - 10, "12px")));
     if (lo !== null) group.append(draw("rect", { x: sx(lo), width: Math.max(1, sx(hi) - sx(lo)), y: y - 4, height: 8, rx: 2, fill: colour(row.m), opacity: .35 }));
     group.append(draw("circle", { cx: sx(value), cy: y, r: 4.5, fill: colour(row.m) }));
     svg.append(group);
@@ -286,7 +299,7 @@ function placeLabels(points, sx, sy, box) {
   const rank = (point) => (point.front !== null ? 0 : 1);
   const placed = [];
   for (const point of [...points].sort((a, b) => rank(a) - rank(b) || b.y[0] - a.y[0])) {
-    const width = 6.9 * Math.min(point.label.length, 24), cx = sx(point.x), cy = sy(point.y[0]);
+    const width = measure(clip(point.label, 24), "600 11.5px") + 2, cx = sx(point.x), cy = sy(point.y[0]);
     const spots = [];
     for (const lift of [0, -14, 14, -28, 28, -42, 42]) {
       spots.push([cx + 11, cy + lift], [cx - 11 - width, cy + lift]);
