@@ -10,7 +10,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from adept.report.comparison import Comparison, Method, Run
+from adept.report.comparison import Comparison
+from adept.report.runs import Method, Run
 from adept.report.statistics import (
     LEVEL,
     RESAMPLES,
@@ -77,6 +78,8 @@ class MethodResult:
     """FLOPs relative to the baseline, averaged over tasks"""
     seconds: float
     epochs: float
+    energy: float = math.nan
+    """mean kilowatt-hours of a run, where every finished one was measured"""
 
 
 @dataclass(frozen=True)
@@ -290,6 +293,7 @@ def _method_result(analysis: Analysis, tasks: Mapping[tuple[str, str], TaskResul
         if train is not None:
             area_steps, area_flops = (_area(analysis, name, column) for column in ("steps", "flops"))
     ratios = [cells[task].flops / tasks[baseline, task].flops for task in comparison.common_tasks]
+    energies = [run.energy for task in cells for run in comparison.finished(name, task)]
     return MethodResult(
         sum(cell.done for cell in cells.values()),
         sum(cell.planned for cell in cells.values()),
@@ -297,6 +301,7 @@ def _method_result(analysis: Analysis, tasks: Mapping[tuple[str, str], TaskResul
         float(np.mean(ratios)) if ratios else math.nan,
         float(np.mean([cell.seconds for cell in cells.values()])) if cells else math.nan,
         float(np.mean([cell.epochs for cell in cells.values()])) if cells else math.nan,
+        float(np.mean(energies)) if energies else math.nan,
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from typing import IO, Any
 from adept.extras import require
 from adept.records import write_aside
 from adept.report.analysis import Analysis, Normalization, analyze
-from adept.report.comparison import load_comparison
+from adept.report.loading import load_comparison
 from adept.report.statistics import RESAMPLES, Estimate
 from adept.report.summary import Summary, interval, percent, summarize
 from adept.report.tables import TABLES
@@ -28,7 +28,7 @@ class ReportOptions:
     """What a report is made from, and how."""
 
     directories: tuple[Path, ...]
-    """folders of studies, or of TensorBoard logs laid out as METHOD/TASK/RUN or with CleanRL's run names"""
+    """folders of studies, of runs, or of TensorBoard logs laid out as METHOD/TASK/RUN or with CleanRL's run names"""
     out: Path | None = None
     """where the report goes; by default into report/ of a single folder"""
     baseline: str | None = None
@@ -75,10 +75,10 @@ def check_report(options: ReportOptions) -> list[str]:
 
     Pictures are compared only under the matplotlib that made them; the tables of what they draw always.
     """
-    files, _ = report_files(options)
     output = options.output
     if not (output / FACTS).exists():
         return [f"{output / FACTS} is missing: there is no report to check; write it first"]
+    files, _ = report_files(options)
     old = _read_facts(output)
     same_artist = old.get("made_with", {}).get("matplotlib") == metadata.version("matplotlib")
     found = []
@@ -132,7 +132,7 @@ def _facts(analysis: Analysis, summary: Summary) -> dict[str, Any]:
             "name": method.name, "label": method.label, "done": result.done, "planned": result.planned,
             "train": _estimates(result.train), "test": _estimates(result.test),
             "probability_of_improvement": _bounds(result.improvement), "compute": _number(result.compute),
-            "seconds": _number(result.seconds), "epochs": _number(result.epochs),
+            "seconds": _number(result.seconds), "epochs": _number(result.epochs), "kwh": _number(result.energy),
             "area_steps": _bounds(result.area_steps), "area_flops": _bounds(result.area_flops),
             "pareto": method.name in analysis.pareto,
             **({"earned_its_keep": keep[method.name]} if method.name in keep else {}),

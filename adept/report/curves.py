@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from adept.report.analysis import Analysis
-from adept.report.comparison import Comparison, Method, Run
+from adept.report.comparison import Comparison
+from adept.report.runs import Method, Run
 from adept.report.statistics import curve_interval
 
 Array = npt.NDArray[np.float64]

@@ -70,7 +70,9 @@ def methods(analysis: Analysis) -> str:
     """Return the sortable table of methods."""
     comparison = analysis.comparison
     tested = any(result.test for result in analysis.methods.values())
-    header = ["Method", "Runs", "IQM", "P(better than baseline)", "Compute", "Time per run", "Mean K",
+    metered = any(math.isfinite(result.energy) for result in analysis.methods.values())
+    header = ["Method", "Runs", "IQM", "P(better than baseline)", "Compute", "Time per run",
+              *(["Energy per run"] if metered else []), "Mean K",
               "Area, equal steps", "Area, equal FLOPs", *(["Test IQM"] if tested else []), "Keep"]  # fmt: skip
     best = max((result.train["iqm"].value for result in analysis.methods.values() if result.train), default=math.nan)
     words = {verdict.method: {True: "earned", False: "not earned", None: "unknown"}[verdict.earned]
@@ -88,6 +90,7 @@ def methods(analysis: Analysis) -> str:
             _estimate(result.improvement),
             cell(percent(result.compute) + front, result.compute),
             cell(duration(result.seconds), result.seconds),
+            *([cell(energy(result.energy), result.energy)] if metered else []),
             cell(number(result.epochs), result.epochs),
             _estimate(result.area_steps),
             _estimate(result.area_flops),
@@ -111,6 +114,13 @@ def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.3g} s"
     return f"{seconds / 60:.3g} min" if seconds < 5400 else f"{seconds / 3600:.3g} h"
+
+
+def energy(kilowatt_hours: float) -> str:
+    """Return an energy in watt-hours, or in kilowatt-hours where those are many."""
+    if not math.isfinite(kilowatt_hours):
+        return "–"
+    return f"{1000 * kilowatt_hours:.3g} Wh" if kilowatt_hours < 1 else f"{kilowatt_hours:.3g} kWh"
 
 
 def scores(analysis: Analysis) -> str:

@@ -43,7 +43,7 @@ def three(name: str) -> list[str]:
 
 def methods_table(analysis: Analysis) -> str:
     """Return one row per method: aggregates, compute and how many runs they rest on."""
-    header = ["method", "label", "runs_done", "runs_planned", "compute", "seconds", "epochs"]
+    header = ["method", "label", "runs_done", "runs_planned", "compute", "seconds", "epochs", "kwh"]
     header += [column for kind in ("train", "test") for metric in METRICS for column in three(f"{kind}_{metric}")]
     header += [*three("probability_of_improvement"), *three("area_steps"), *three("area_flops"), "pareto", "keep"]
     keep = {verdict.method: verdict.earned for verdict in analysis.verdicts}
@@ -52,7 +52,7 @@ def methods_table(analysis: Analysis) -> str:
     for method in analysis.comparison.methods:
         result = analysis.methods[method.name]
         row: list[object] = [method.name, method.label, result.done, result.planned]
-        row += [result.compute, result.seconds, result.epochs]
+        row += [result.compute, result.seconds, result.epochs, result.energy]
         for table in (result.train, result.test):
             for metric in METRICS:
                 row += bounds(table[metric] if table else None)

@@ -8,8 +8,8 @@ import pytest
 from synthetic import METHODS, MORE, write_study
 
 from adept.report.analysis import Analysis, MethodResult, analyze, make_scale
-from adept.report.comparison import load_comparison
 from adept.report.curves import aggregate_curve, choice_shares, phase_flops, phase_seconds, spread, task_curve
+from adept.report.loading import load_comparison
 from adept.report.statistics import Estimate
 from adept.report.summary import summarize
 from adept.report.tables import TABLES

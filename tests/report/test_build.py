@@ -93,6 +93,7 @@ def test_no_file_tells_the_day_or_the_place(report):
         assert b"dc:date" not in content, name
 
 
+@pytest.mark.slow
 def test_check_is_silent_on_a_fresh_report_and_names_what_changed(study, report, tmp_path):
     options, _ = report
     assert check_report(options) == []
@@ -110,6 +111,7 @@ def test_check_is_silent_on_a_fresh_report_and_names_what_changed(study, report,
     assert not any("compute-by-phase.csv" in text for text in changed)
 
 
+@pytest.mark.slow
 def test_check_finds_what_is_missing_and_what_is_no_longer_made(report, tmp_path):
     options, _ = report
     output = tmp_path / "report"
@@ -125,6 +127,7 @@ def test_check_finds_what_is_missing_and_what_is_no_longer_made(report, tmp_path
     assert "figures/old.png is no longer made" in changed
 
 
+@pytest.mark.slow
 def test_pictures_of_another_matplotlib_are_judged_by_their_tables(report, tmp_path):
     options, _ = report
     output = tmp_path / "report"
@@ -136,6 +139,7 @@ def test_pictures_of_another_matplotlib_are_judged_by_their_tables(report, tmp_p
     assert check_report(ReportOptions(options.directories, output, resamples=200)) == []
 
 
+@pytest.mark.slow
 def test_a_new_report_takes_away_what_the_old_one_had_and_nothing_else(study, tmp_path):
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures" / "old.png").write_bytes(b"old")

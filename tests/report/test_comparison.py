@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 from synthetic import METHODS, write_study
 
-from adept.report.comparison import Run, load_comparison
+from adept.report import sections
+from adept.report.analysis import analyze
+from adept.report.loading import load_comparison
+from adept.report.runs import Run
 from adept.studies.grid import cell_path
 
 TASKS = ["minigrid/DoorKey-6x6", "minigrid/LavaGapS7"]
@@ -83,3 +86,35 @@ def test_an_unknown_baseline_and_a_wrong_folder_are_named(study, tmp_path):
         load_comparison([tmp_path])
     with pytest.raises(ValueError, match="one or more folders"):
         load_comparison([])
+
+
+def test_runs_outside_a_study_are_grouped_by_what_defines_a_method(tmp_path):
+    write_study(tmp_path / "study", METHODS[:3], TASKS[:1], [1, 2], iterations=4)
+    (tmp_path / "study" / "study.toml").unlink()
+    comparison = load_comparison([tmp_path / "study"])
+    assert [method.label for method in comparison.methods] == [
+        "ppo K=1", "ppo K=4", "ppo ucb {4,2,1} exploration 1 window 50"
+    ]  # fmt: skip
+    assert comparison.baseline == "ppo K=4"
+    assert [run.seed for run in comparison.finished("ppo K=1", TASKS[0])] == [1, 2]
+
+
+def test_runs_outside_a_study_must_be_comparable_too(tmp_path):
+    write_study(tmp_path, METHODS[:2], TASKS[:1], [1, 2], iterations=4)
+    (tmp_path / "study.toml").unlink()
+    path = cell_path(tmp_path, "fixed-1", TASKS[0], 2) / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "discount": 0.9}))
+    with pytest.raises(ValueError, match="undeclared keys: discount"):
+        load_comparison([tmp_path])
+
+
+def test_measured_energy_is_averaged_where_every_run_has_it(tmp_path):
+    write_study(tmp_path, METHODS[:2], TASKS[:1], [1, 2], iterations=4)
+    for seed in (1, 2):
+        path = cell_path(tmp_path, "fixed-4", TASKS[0], seed) / "energy.json"
+        path.write_text(json.dumps({"kwh": 0.01 * seed, "starts": []}))
+    found = analyze(load_comparison([tmp_path]), resamples=100)
+    assert found.methods["fixed-4"].energy == pytest.approx(0.015)
+    assert math.isnan(found.methods["fixed-1"].energy)
+    assert "15 Wh" in sections.methods(found)
+    assert "Energy per run" in sections.methods(found)

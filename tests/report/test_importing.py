@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from synthetic import METHODS, write_study
 
-from adept.report.comparison import load_comparison
 from adept.report.importing import import_logs, read_returns, read_scalars
+from adept.report.loading import load_comparison
 
 tensorboard = pytest.importorskip("tensorboard")
 

@@ -10,7 +10,7 @@ from synthetic import GAMES, METHODS, MORE, write_study
 from test_build import HOSTILE, TASKS
 
 from adept.report.analysis import analyze
-from adept.report.comparison import load_comparison
+from adept.report.loading import load_comparison
 from adept.report.page import render_page
 from adept.report.summary import summarize
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from adept.report.comparison import Method
 from adept.report.curves import aggregate_curve
 from adept.report.drawings.learning import BAND, ROW, rows_of
 from adept.report.figures import SMOOTHING, WIDTH, Drawing, Pen, legend, new_figure, step_axis
+from adept.report.runs import Method
 from adept.report.summary import unit
 
 KNOBS = {"exploration": "c", "window": "W", "step_size": "η", "arms": "arms"}

@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from adept.report.comparison import Method
 from adept.report.curves import arms_of, choice_shares
 from adept.report.figures import WIDTH, Drawing, Pen, clip, new_figure, panels
+from adept.report.runs import Method
 from adept.report.style import arm_colours
 
 Array = npt.NDArray[np.float64]

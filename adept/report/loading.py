@@ -1,0 +1,168 @@
+"""Bring folders of studies, of single runs and of other people's logs into one comparison, or refuse to."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adept.names import unknown_name
+from adept.report.comparison import Comparison
+from adept.report.importing import ImportedRun, import_logs, is_log_folder
+from adept.report.runs import METHOD_KEYS, Method, Run, loose_runs, run_of_cell
+from adept.studies.grid import different_keys
+from adept.studies.results import StudyResults, load_results, undeclared_differences
+
+
+def load_comparison(
+    directories: Sequence[Path], *, baseline: str | None = None, allow: Iterable[str] = (), title: str | None = None
+) -> Comparison:
+    """Read folders into one comparison; refuse what cannot be compared.
+
+    `allow` names further configuration keys in which methods may differ, beyond those that the studies declare.
+    """
+    if not directories:
+        raise ValueError("a report needs one or more folders, of studies or of TensorBoard logs")
+    studies: list[StudyResults] = []
+    loose: list[tuple[list[Method], list[Run]]] = []
+    imported: list[tuple[str, list[ImportedRun]]] = []
+    for directory in directories:
+        if (directory / "study.toml").exists():
+            studies.append(load_results(directory))
+        elif any(directory.rglob("config.json")):
+            loose.append(loose_runs(directory))
+        elif is_log_folder(directory):
+            imported.append((directory.resolve().name, import_logs(directory)))
+        else:
+            studies.append(load_results(directory))  # says what is missing
+    allow = tuple(allow)
+    for results in studies:
+        _require_comparable(results, allow)
+    methods, runs, names = _of_studies(studies)
+    for own_methods, own_runs in loose:
+        methods |= {method.name: method for method in own_methods if method.name not in methods}
+        runs += own_runs
+    keys = [*(key for results in studies for key in results.study.differs), *(METHOD_KEYS if loose else ()), *allow]
+    declared = tuple(dict.fromkeys(keys))
+    _require_comparable_across(runs, declared)
+    _add_imported(imported, methods, runs)
+    if baseline is None:
+        baseline = names[0, studies[0].study.baseline] if studies else _largest_fixed(methods.values())
+    if baseline not in methods:
+        raise unknown_name("baseline", baseline, methods)
+    tasks = tuple(dict.fromkeys(run.task for run in runs))
+    titles = [results.study.title for results in studies] + [name for name, _ in imported]
+    titles += [own_methods[0].source for own_methods, _ in loose]
+    budget, notes = _budgets(tasks, runs, bool(imported))
+    return Comparison(
+        title or " and ".join(titles), tuple(methods.values()), tasks, tuple(runs), baseline, budget, declared, notes
+    )
+
+
+def _largest_fixed(methods: Iterable[Method]) -> str:
+    """Return the fixed method with the most epochs, or the first one where none is fixed."""
+    return max(methods, key=lambda method: method.fixed_epochs or 0).name
+
+
+def _require_comparable(results: StudyResults, allow: tuple[str, ...]) -> None:
+    found = [difference for difference in undeclared_differences(results) if difference.key not in allow]
+    if found:
+        keys = ", ".join(dict.fromkeys(difference.key for difference in found))
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        raise ValueError(
+            f"the methods of {results.study.name!r} cannot be compared: they differ in undeclared keys: {keys} "
+            f"({found[0]}{more}); declare them in differs, or run the cells with equal configurations"
+        )
+
+
+def _require_comparable_across(runs: Iterable[Run], declared: tuple[str, ...]) -> None:
+    """Runs of several studies on one task must be equal but for the declared keys."""
+    first: dict[str, Run] = {}
+    for run in runs:
+        if run.config is None:
+            continue
+        other = first.setdefault(run.task, run)
+        assert other.config is not None
+        keys = different_keys(dataclasses.asdict(other.config), dataclasses.asdict(run.config))
+        if bad := [key for key in keys if key not in (*declared, "seed")]:
+            raise ValueError(
+                f"{run.method} and {other.method} cannot be compared on {run.task}: they differ in undeclared keys: "
+                f"{', '.join(bad)}; allow them by name if the comparison is still what you want"
+            )
+
+
+def _of_studies(studies: Sequence[StudyResults]) -> tuple[dict[str, Method], list[Run], dict[tuple[int, str], str]]:
+    """Merge studies; a method name that means different things in two of them is prefixed by its study's."""
+    methods: dict[str, Method] = {}
+    runs: dict[tuple[str, str, int], Run] = {}
+    names: dict[tuple[int, str], str] = {}
+    for index, results in enumerate(studies):
+        for declared in results.study.methods:
+            config = results.study.config(declared.name, results.study.tasks[0], results.study.seeds[0])
+            method = Method(declared.name, declared.label, config, results.study.name)
+            known = methods.get(method.name)
+            if known is not None and _identity(known) != _identity(method):
+                name = f"{results.study.name}/{declared.name}"
+                method = Method(name, f"{declared.label} ({results.study.name})", config, results.study.name)
+            methods.setdefault(method.name, method)
+            names[index, declared.name] = method.name
+        budget = results.study.budget
+        for cell in results.cells:
+            run = run_of_cell(results, cell, names[index, cell.method], budget[cell.task])
+            key = (run.method, run.task, run.seed)
+            if key not in runs or runs[key].state != "done":
+                runs[key] = run
+    return methods, list(runs.values()), names
+
+
+def _identity(method: Method) -> dict[str, Any]:
+    assert method.config is not None
+    values = dataclasses.asdict(method.config)
+    return {key: value for key, value in values.items() if key in ("algo", "scheduler", "arms", "scheduler_options",
+                                                                   "target_kl", "reward_source")}  # fmt: skip
+
+
+def _add_imported(
+    imported: Sequence[tuple[str, list[ImportedRun]]], methods: dict[str, Method], runs: list[Run]
+) -> None:
+    known = {task.rpartition("/")[2]: task for task in dict.fromkeys(run.task for run in runs)}
+    for source, found in imported:
+        ours = {name for name, method in methods.items() if method.source != source}
+        for entry in found:
+            name = f"{source}/{entry.method}" if entry.method in ours else entry.method
+            methods.setdefault(name, Method(name, name, None, source))
+            task = known.get(entry.task.rpartition("/")[2], entry.task)
+            empty = np.full(len(entry.steps), math.nan)
+            runs.append(
+                Run(name, task, entry.seed, "done", steps=entry.steps, score=entry.score, seconds=entry.seconds,
+                    flops=empty, epochs=empty, epochs_done=empty)
+            )  # fmt: skip
+
+
+def _budgets(tasks: Iterable[str], runs: Sequence[Run], imported: bool) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Return the steps at which scores are taken: all of them, or those of the method with the fewest."""
+    budget, notes = {}, []
+    for task in tasks:
+        here = [run for run in runs if run.task == task and len(run.steps)]
+        ends: dict[str, float] = {}
+        for run in [run for run in here if run.state == "done"] or here:
+            ends[run.method] = max(ends.get(run.method, 0.0), float(run.steps[-1]))
+        longest, shortest = max(ends.values(), default=1.0), min(ends.values(), default=1.0)
+        budget[task] = longest
+        if shortest < 0.98 * longest:
+            budget[task] = shortest
+            who = min(ends, key=lambda name: ends[name])
+            notes.append(
+                f"On {task}, {who} ends after {shortest:,.0f} steps and others go on to {longest:,.0f}: every score "
+                f"there is taken at {shortest:,.0f} steps."
+            )
+    if imported:
+        notes.append(
+            "Imported logs carry no configuration: whether their settings equal those of the other methods is not "
+            "verified, and their FLOPs are unknown."
+        )
+    return budget, tuple(notes)

@@ -1,0 +1,164 @@
+"""Methods and runs as a report sees them: read from records, whatever folder those are in."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from adept.config import Config
+from adept.records import read_config, read_evaluations, read_iterations, read_status
+from adept.studies.results import Cell, StudyResults
+
+Array = npt.NDArray[np.float64]
+
+PHASES = {"environment": "environment_seconds", "sampling": "inference_seconds", "update": "update_seconds"}
+"""Phases of an iteration, and the column of each one's seconds."""
+METHOD_KEYS = ("scheduler", "scheduler_options", "arms", "target_kl")
+"""What makes a method of a run outside any study."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method: how it is called, and what defines it."""
+
+    name: str
+    label: str
+    config: Config | None
+    """of its first task and seed; None for imported logs"""
+    source: str
+
+    @property
+    def family(self) -> str:
+        """What chooses the epochs: a scheduler's name, target-kl, or imported."""
+        if self.config is None:
+            return "imported"
+        return "target-kl" if self.config.target_kl is not None else self.config.scheduler
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether the number of epochs varies during a run."""
+        return self.config is not None and (len(self.config.arms) > 1 or self.config.target_kl is not None)
+
+    @property
+    def fixed_epochs(self) -> int | None:
+        """The constant number of epochs, or None for a method that varies it."""
+        return None if self.config is None or self.adaptive else self.config.arms[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One cell: its state, and as far as it went, its curves and totals."""
+
+    method: str
+    task: str
+    seed: int
+    state: str
+    """done, running, interrupted, failed or missing"""
+    error: str | None = None
+    config: Config | None = None
+    steps: Array = field(default_factory=lambda: np.empty(0))
+    score: Array = field(default_factory=lambda: np.empty(0))
+    flops: Array = field(default_factory=lambda: np.empty(0))
+    seconds: Array = field(default_factory=lambda: np.empty(0))
+    epochs: Array = field(default_factory=lambda: np.empty(0))
+    epochs_done: Array = field(default_factory=lambda: np.empty(0))
+    phases: Mapping[str, float] = field(default_factory=dict)
+    """seconds of each phase"""
+    test: float = math.nan
+    """mean return on test levels at the end"""
+    energy: float = math.nan
+    """kilowatt-hours, where they were measured"""
+    starts: tuple[Mapping[str, Any], ...] = ()
+
+    def at(self, steps: npt.ArrayLike, column: str = "score") -> Array:
+        """Return a column's last value at or before each step; NaN before the first and after the run's end."""
+        values: Array = getattr(self, column)
+        points = np.asarray(steps, np.float64)
+        if not len(values):
+            return np.full(points.shape, math.nan)
+        slack = 1e-9 * max(1.0, float(self.steps[-1]))
+        index = np.searchsorted(self.steps, points + slack, side="right") - 1
+        gap = float(np.diff(self.steps).max()) if len(self.steps) > 1 else 0.0
+        outside = (index < 0) | (points > self.steps[-1] + gap + slack)
+        return np.where(outside, math.nan, values[np.clip(index, 0, None)])
+
+
+def run_of_cell(results: StudyResults, cell: Cell, method: str, budget: float) -> Run:
+    """Read the run of a study's cell, up to the study's budget of steps."""
+    run = Run(method, cell.task, cell.seed, cell.state, cell.error, results.recorded_config(cell))
+    if cell.state == "missing":
+        return run
+    energy = (results.energy(cell) or {}).get("kwh", math.nan)
+    run = dataclasses.replace(run, starts=tuple(results.starts(cell)), energy=float(energy))
+    columns = results.curve(cell)
+    if columns:
+        inside = columns["step"] <= budget
+        columns = {name: values[inside] for name, values in columns.items()}
+    return with_records(run, columns, results.evaluations(cell))
+
+
+def with_records(run: Run, columns: Mapping[str, Array], evaluations: Sequence[Mapping[str, str]]) -> Run:
+    """Fill in a run's curves and totals."""
+    if not columns or not len(columns["step"]):
+        return run
+    return dataclasses.replace(
+        run,
+        steps=columns["step"],
+        score=columns["score"],
+        flops=columns["flops"],
+        seconds=columns["seconds"],
+        epochs=columns["epochs"],
+        epochs_done=columns["epochs_done"],
+        phases={phase: float(np.nansum(columns[column])) for phase, column in PHASES.items() if column in columns},
+        test=test_score(evaluations, float(columns["step"][-1])),
+    )
+
+
+def test_score(rows: Sequence[Mapping[str, str]], step: float) -> float:
+    """Return the mean return on test levels of the sampled policy at the end, over all episodes played there."""
+    rows = [row for row in rows if row["levels"] == "test" and row["deterministic"].lower() in ("false", "0")]
+    rows = [row for row in rows if float(row["step"]) == step]
+    episodes = [float(row["episodes"]) for row in rows]
+    if not sum(episodes):
+        return math.nan
+    return float(np.average([float(row["return_mean"]) for row in rows], weights=episodes))
+
+
+test_score.__test__ = False  # type: ignore[attr-defined]  # pytest takes the name for a test
+
+
+def loose_runs(directory: Path) -> tuple[list[Method], list[Run]]:
+    """Read runs that belong to no study (as `adept train` leaves them); what they have in common makes a method."""
+    methods: dict[str, Method] = {}
+    labels: dict[str, str] = {}
+    runs = []
+    for file in sorted(directory.rglob("config.json")):
+        path = file.parent
+        config = read_config(path)
+        values = dataclasses.asdict(config)
+        identity = json.dumps({key: values[key] for key in ("algo", *METHOD_KEYS)}, sort_keys=True)
+        label = labels.setdefault(identity, method_label(config))
+        methods.setdefault(label, Method(label, label, config, directory.resolve().name))
+        status = read_status(path)
+        starts = json.loads((path / "machine.json").read_text())["starts"] if (path / "machine.json").exists() else []
+        error = status.get("error") if status["state"] == "failed" else None
+        run = Run(label, config.env, config.seed, status["state"], error, config, starts=tuple(starts))
+        runs.append(with_records(run, read_iterations(path), read_evaluations(path)))
+    return list(methods.values()), runs
+
+
+def method_label(config: Config) -> str:
+    """Call a method by what defines it."""
+    arms = ",".join(map(str, config.arms))
+    words = [config.algo, f"K={arms}" if config.scheduler == "fixed" else f"{config.scheduler} {{{arms}}}"]
+    words += [f"{name} {value:g}" for name, value in config.scheduler_options.items()]
+    words += [f"target-kl {config.target_kl:g}"] if config.target_kl is not None else []
+    return " ".join(words)
