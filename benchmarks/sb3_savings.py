@@ -31,6 +31,9 @@ METHODS = ("fixed-10", "ucb", "ucb-standardized", "fixed-1")
 """`fixed-10` is SB3's default, `fixed-1` the cheapest arm; the first one is what the others are compared with."""
 SEEDS = (1, 2, 3, 4, 5)
 ARMS = (10, 5, 1)
+MEASURES = ("episode_return", "gradient_steps", "seconds", "cpu_seconds", "return_difference")
+SHOWN = {"episode_return": 2, "return_difference": 2, "gradient_steps": 0, "seconds": 0, "cpu_seconds": 0}
+"""The columns of the table and their digits."""
 COLUMNS = ("step", "gradient_steps", "gae_return", "episode_return", "seconds", "cpu_seconds")
 
 
@@ -168,25 +171,35 @@ def final_row(cell: tuple[str, str, int]) -> dict[str, float] | None:
         return {name: float(value) for name, value in list(csv.DictReader(file))[-1].items()}
 
 
+def summarize(task: str, method: str) -> dict[str, list[float]]:
+    """Return the last row of every finished run, by column, and the difference in return to the first method."""
+    finals = {seed: row for seed in SEEDS if (row := final_row((task, method, seed))) is not None}
+    summary = {name: [row[name] for row in finals.values()] for name in MEASURES[:-1]}
+    pairs = [(row, final_row((task, METHODS[0], seed))) for seed, row in finals.items()]
+    summary["return_difference"] = [
+        row["episode_return"] - other["episode_return"] for row, other in pairs if other is not None
+    ]
+    return summary
+
+
+def interval(mean: float, low: float, high: float, digits: int) -> str:
+    return f"{mean:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
 def report() -> None:
     """Write summary.csv and print the table in Markdown, from the records alone."""
-    measures = ("episode_return", "gradient_steps", "seconds", "cpu_seconds")
-    lines, rows = [], []
+    rows = []
+    print("| task | method | seeds | final return | less fixed-10 | gradient steps | wall seconds | CPU seconds |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for task, method in itertools.product(TASKS, METHODS):
-        finals = [row for seed in SEEDS if (row := final_row((task, method, seed))) is not None]
-        if not finals:
-            lines.append(f"| {task} | {method} | 0/{len(SEEDS)} | | | | |")
-            continue
-        figures = {name: bootstrap([row[name] for row in finals]) for name in measures}
-        rows.append([task, method, len(finals), *(round(value, 2) for name in measures for value in figures[name])])
-        cell = [f"{mean:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
-                for digits, (mean, low, high) in zip((2, 0, 0, 0), figures.values(), strict=True)]  # fmt: skip
-        lines.append(f"| {task} | {method} | {len(finals)}/{len(SEEDS)} | {' | '.join(cell)} |")
-    columns = [f"{name}{end}" for name in measures for end in ("", "_low", "_high")]
+        summary = summarize(task, method)
+        seeds = len(summary["seconds"])
+        figures = {name: bootstrap(values) for name, values in summary.items() if values}
+        rows.append([task, method, seeds, *(round(value, 3) for three in figures.values() for value in three)])
+        cells = [interval(*figures[name], digits) if name in figures else "" for name, digits in SHOWN.items()]
+        print(f"| {task} | {method} | {seeds}/{len(SEEDS)} | {' | '.join(cells)} |")
+    columns = [f"{name}{end}" for name in MEASURES for end in ("", "_low", "_high")]
     write_rows(OUT / "summary.csv", ("task", "method", "seeds", *columns), rows)
-    print("| task | method | seeds | final return | gradient steps | wall seconds | CPU seconds |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    print("\n".join(lines))
 
 
 def main() -> None:
