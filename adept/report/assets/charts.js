@@ -246,7 +246,7 @@ function dotChart(host, rows, options) {
   const pad = options.domain ? 0 : 0.06 * (high - low || 1);
   const sx = scale(low - pad, high + pad, box.left, box.right);
   const svg = frame(width, height, options.title);
-  for (const value of ticks(low - pad, high + pad, width < 420 ? 3 : 5)) {
+  for (const value of ticks(low - pad, high + pad, 5)) {
     svg.append(draw("line", { class: "grid", x1: sx(value), x2: sx(value), y1: box.top, y2: box.bottom }),
       draw("text", { x: sx(value), y: box.bottom + 16, "text-anchor": "middle" }, trim(value)));
   }
