@@ -86,6 +86,7 @@ CASES = [
         "minigrid/DoorKey-6x6", "ppo", {"environments": 4, "rollout_length": 16, "minibatch_size": 32}, 0.928,
         marks=pytest.mark.slow,
     ),
+    pytest.param("pybullet/Hopper", "ppo", {"rollout_length": 128}, 0.938, marks=pytest.mark.slow),
     pytest.param(
         "procgen/bigfish", "ppo", {"environments": 2, "rollout_length": 4, "minibatch_size": 4}, 0.9807,
         marks=[pytest.mark.slow, pytest.mark.procgen],

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from adept.records import read_iterations
 from adept.studies.grid import Study, parse_study
 from adept.studies.results import StudyResults
 
@@ -56,8 +57,11 @@ def with_method(text: str, name: str, scheduler: str) -> str:
 
 
 def numbers(results: StudyResults, method: str, task: str, seed: int) -> dict[str, list[float]]:
-    """Return a run's columns without those of the wall clock; NaN becomes None, so that == compares."""
-    columns = results.curve(results.cell(method, task, seed))
+    """Return the columns of a run's iterations.csv, every digit, without those of the wall clock.
+
+    Not `curve`, which rounds as packing does; NaN becomes None, so that == compares.
+    """
+    columns = read_iterations(results.cell(method, task, seed).path)
     assert columns, f"no records of {method} on {task}"
     return {
         name: [None if np.isnan(value) else value for value in values.tolist()]  # type: ignore[misc]

@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
 from adept.config import Execution
+from adept.records import read_status
 from adept.studies.driver import held, run_study
 from adept.studies.engines.local import LocalEngine
 from adept.studies.grid import parse_study
@@ -26,6 +27,7 @@ from .conftest import OUTSIDE, TEXT, numbers, with_method
 pytestmark = pytest.mark.slow
 
 TASK = "gymnasium/CartPole-v1"
+ITERATIONS = 100
 ONE_TASK = TEXT.replace(', "gymnasium/Acrobot-v1"', "")
 SETTINGS = Settings(execution=Execution(device="cpu"), checkpoint_seconds=0.0, command=("adept", "study", "tiny"))
 
@@ -41,33 +43,49 @@ from adept.studies.work import Settings
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     study = parse_study((folder / "declared.txt").read_text(), "t")
-    settings = Settings(execution=Execution(device="cpu"), checkpoint_seconds=0.0)
+    settings = Settings(execution=Execution(device="cpu"), checkpoint_seconds=1e9)
     run_study(study, folder / "study", LocalEngine(2), settings)
 """
 
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory) -> StudyResults:
-    study = parse_study(ONE_TASK.replace("steps = 512", "steps = 3200"), "t")
+    study = parse_study(ONE_TASK.replace("steps = 512", "steps = 6400"), "t")
     return run_study(study, tmp_path_factory.mktemp("whole") / "study", LocalEngine(2), SETTINGS)
 
 
-def start_driver(folder: Path) -> subprocess.Popen[bytes]:
-    (folder / "declared.txt").write_text(ONE_TASK.replace("steps = 512", "steps = 3200"))
+@contextlib.contextmanager
+def started_driver(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a study in a process of its own, whose only checkpoints are of stopping, and wait until it is under way."""
+    (folder / "declared.txt").write_text(ONE_TASK.replace("steps = 512", "steps = 6400"))
     script = folder / "driver.py"
     script.write_text(DRIVER)
-    return subprocess.Popen([sys.executable, str(script), str(folder)], stderr=subprocess.DEVNULL)
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
+    driver = subprocess.Popen([sys.executable, str(script), str(folder)], stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 120
+        while not any(3 <= made < ITERATIONS - 10 for made in iterations(folder)):
+            assert driver.poll() is None, f"the driver ended with {driver.returncode}, runs at {iterations(folder)}"
+            assert time.monotonic() < deadline, f"no run is under way: {iterations(folder)}"
+            time.sleep(0.02)
+        yield driver
+    finally:
+        driver.kill()
+        driver.wait()
 
 
 def iterations(folder: Path) -> list[int]:
     return [last_iteration(path.parent) for path in folder.glob("study/runs/*/*/*/iterations.csv")]
+
+
+def assert_saved(results: StudyResults) -> None:
+    """Whatever was under way has stopped, at the checkpoint that stopping made."""
+    assert results.counts()["running"] == results.counts()["failed"] == 0
+    stopped = [cell for cell in results.cells if cell.state == "interrupted" and last_iteration(cell.path) > 0]
+    assert stopped
+    for cell in stopped:
+        made = last_iteration(cell.path)
+        assert [file.name for file in (cell.path / "checkpoint").iterdir()] == [f"{made:08d}.npz"]
+        assert read_status(cell.path)["iteration"] == made
 
 
 def assert_equal(first: StudyResults, second: StudyResults) -> None:
@@ -78,7 +96,7 @@ def assert_equal(first: StudyResults, second: StudyResults) -> None:
 def test_a_study_runs_and_is_only_read_afterwards(uninterrupted, capsys):
     assert uninterrupted.counts()["done"] == 4
     cell = uninterrupted.cells[0]
-    assert len(numbers(uninterrupted, *cell.key)["step"]) == 50
+    assert len(numbers(uninterrupted, *cell.key)["step"]) == ITERATIONS
     assert uninterrupted.starts(cell)[0]["command"] == "adept study tiny"
     started = time.monotonic()
     run_study(uninterrupted.study, uninterrupted.directory, LocalEngine(2), SETTINGS)
@@ -110,35 +128,31 @@ def test_a_run_that_keeps_failing_is_marked_and_the_others_go_on(outside, tmp_pa
 
 
 def test_ctrl_c_saves_and_the_same_command_continues(uninterrupted, tmp_path):
-    driver = start_driver(tmp_path)
-    wait_for(lambda: len(iterations(tmp_path)) == 2 and min(iterations(tmp_path)) >= 3)
-    driver.send_signal(signal.SIGINT)
-    assert driver.wait(60) != 0
+    with started_driver(tmp_path) as driver:
+        driver.send_signal(signal.SIGINT)
+        assert driver.wait(60) != 0
     stopped = load_results(tmp_path / "study")
-    assert stopped.counts()["interrupted"] == 2
-    assert stopped.counts()["running"] == 0
+    assert_saved(stopped)
     results = run_study(stopped.study, tmp_path / "study", LocalEngine(2), SETTINGS)
     assert results.counts()["done"] == 4
     assert_equal(results, uninterrupted)
 
 
 def test_the_workers_of_a_killed_driver_save_and_end(uninterrupted, tmp_path):
-    driver = start_driver(tmp_path)
-    wait_for(lambda: len(iterations(tmp_path)) == 2 and min(iterations(tmp_path)) >= 3)
-    workers = psutil.Process(driver.pid).children(recursive=True)
-    driver.kill()
-    driver.wait()
-    for worker in workers:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            worker.wait(30)
+    with started_driver(tmp_path) as driver:
+        workers = psutil.Process(driver.pid).children(recursive=True)
+        driver.kill()
+        driver.wait()
+    _, alive = psutil.wait_procs(workers, timeout=60)
+    assert not alive
     stopped = load_results(tmp_path / "study")
-    assert stopped.counts()["interrupted"] == 2
+    assert_saved(stopped)
     results = run_study(stopped.study, tmp_path / "study", LocalEngine(2), SETTINGS)
     assert_equal(results, uninterrupted)
 
 
 def test_a_paused_study_continues_into_the_full_one(uninterrupted, tmp_path):
-    text = ONE_TASK.replace("steps = 512", "steps = 3200\nlearning_rate_decay = true").replace("seeds = 2", "seeds = 1")
+    text = ONE_TASK.replace("steps = 512", "steps = 6400\nlearning_rate_decay = true").replace("seeds = 2", "seeds = 1")
     short = parse_study(text.replace("seeds = 1", "seeds = 1\nuntil = 700").replace('"tiny"', '"short"'), "t")
     results = run_study(short, tmp_path / "study", LocalEngine(1), SETTINGS)
     assert results.counts()["done"] == 2
