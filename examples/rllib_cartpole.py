@@ -1,6 +1,7 @@
-"""PPO of RLlib on CartPole with two learners, the epochs of every update chosen by a bandit, alike on both.
+"""PPO of RLlib on CartPole, the epochs of every update chosen by a bandit, alike on all learners.
 
-Run `pip install 'adept-rl[rllib]'`, then `python examples/rllib_cartpole.py`.
+Run `pip install 'adept-rl[rllib]'`, then `python examples/rllib_cartpole.py`; with a core for each of them, or a
+cluster, `--runners 4 --learners 2` and the like.
 """
 
 import argparse
@@ -14,13 +15,14 @@ from adept.integrations.rllib import schedule_epochs
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=16_384)
-    parser.add_argument("--learners", type=int, default=2)
+    parser.add_argument("--runners", type=int, default=1)
+    parser.add_argument("--learners", type=int, default=0, help="0 learns in the main process")
     arguments = parser.parse_args()
 
     config = (
         PPOConfig()
         .environment("CartPole-v1")
-        .env_runners(num_env_runners=2)
+        .env_runners(num_env_runners=arguments.runners)
         .learners(num_learners=arguments.learners, num_gpus_per_learner=0)
         .training(train_batch_size_per_learner=2048 // max(1, arguments.learners), minibatch_size=64)
     )
