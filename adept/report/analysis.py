@@ -192,6 +192,11 @@ def make_scale(comparison: Comparison, normalization: Normalization) -> tuple[Sc
     start = {task: float(np.mean([_first(run) for run in comparison.finished(comparison.baseline, task)]))
              for task in tasks}  # fmt: skip
     still = [task for task in tasks if not means[task] > start[task]]
+    if still and len(tasks) == 1:
+        return Scale("none", zero, {tasks[0]: 1.0}), [
+            f"{label} did not improve on {tasks[0]} (from {start[tasks[0]]:.4g} to {means[tasks[0]]:.4g}): "
+            "scores are plain returns."
+        ]
     if still:
         return None, [
             f"{label} did not improve on {', '.join(still)} (from {start[still[0]]:.4g} to {means[still[0]]:.4g}), so "

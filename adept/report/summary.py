@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from adept.report.analysis import Analysis, Verdict
@@ -91,6 +92,10 @@ def _rival(analysis: Analysis) -> str | None:
 def _headline(analysis: Analysis) -> str:
     comparison, winner = analysis.comparison, analysis.winner
     if winner is None:
+        complete = all(comparison.finished(method.name, task) for method in comparison.methods
+                       for task in comparison.common_tasks)  # fmt: skip
+        if analysis.scale is None and comparison.common_tasks and complete:
+            return "There is no result over all tasks: the baseline offers no scale for them. Compare task by task."
         return "There is no result over all tasks yet: no method has a finished run on every task."
     rival = _rival(analysis)
     if rival is None:
@@ -127,10 +132,20 @@ def _significance(analysis: Analysis) -> str:
     fact = f"a run of {who} beats a run of {base} on the same task with probability {interval(chance)}"
     if not chance.has_interval:
         return f"Whether that is chance cannot be said from one seed: {fact}."
+    if smallest_p(map(len, mine), map(len, theirs)) > (1 - LEVEL) / others:
+        return f"There are too few runs to tell that from chance: {fact}."
     corrected = f", corrected for {others} comparisons" if others > 1 else ""
     if chance.excludes(0.5):
         return f"The difference is significant: {fact}{corrected}."
     return f"The difference is not significant: {fact}{corrected}, and that interval includes ½."
+
+
+def smallest_p(mine: Iterable[int], theirs: Iterable[int]) -> float:
+    """Return the smallest two-sided p that a rank test can reach with so many runs on each task: 2/Π C(n+m, n).
+
+    A bootstrap of two runs against two has intervals of no width, but no test of them could ever be significant.
+    """
+    return 2 / math.prod(math.comb(n + m, n) for n, m in zip(mine, theirs, strict=True))
 
 
 def _compute(analysis: Analysis) -> str:

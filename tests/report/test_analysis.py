@@ -11,7 +11,7 @@ from adept.report.analysis import Analysis, MethodResult, analyze, make_scale
 from adept.report.curves import aggregate_curve, choice_shares, phase_flops, phase_seconds, spread, task_curve
 from adept.report.loading import load_comparison
 from adept.report.statistics import Estimate
-from adept.report.summary import summarize
+from adept.report.summary import smallest_p, summarize
 from adept.report.tables import TABLES
 
 TASKS = ["minigrid/DoorKey-6x6", "minigrid/LavaGapS7"]
@@ -63,14 +63,27 @@ def test_nothing_is_normalised_by_a_baseline_that_is_not_there_yet(tmp_path):
     assert "no result over all tasks yet" in summarize(analyze(comparison, resamples=200)).headline
 
 
-def test_scores_below_zero_are_shares_of_the_baselines_improvement(tmp_path):
-    # A score that falls from 0 to -0.8 is no improvement; raised by 2 in the records it would be.
-    comparison = small(tmp_path / "worse", METHODS[:3], scale=-1.0)
+def test_a_baseline_that_did_not_improve_offers_no_scale(tmp_path):
+    # A score that falls from 0 to -0.8 is no improvement. One task needs no scale: plain returns; two have none.
+    comparison = small(tmp_path / "one", METHODS[:3], scale=-1.0)
     scale, warnings = make_scale(comparison, "auto")
-    assert scale is None
+    assert scale.kind == "none"
     assert "did not improve" in warnings[0]
     with pytest.raises(ValueError, match="use the normalization progress"):
         make_scale(comparison, "ratio")
+    write_study(tmp_path / "two", METHODS[:3], TASKS[:2], [1, 2], iterations=20, scale=-1.0)
+    comparison = load_comparison([tmp_path / "two"])
+    scale, warnings = make_scale(comparison, "auto")
+    assert scale is None
+    assert "did not improve" in warnings[0]
+    assert "offers no scale" in summarize(analyze(comparison, resamples=200)).headline
+
+
+def test_too_few_runs_are_never_called_significant():
+    # Two runs against two on one task have C(4, 2) = 6 orders: no two-sided test can go below 2/6.
+    assert smallest_p([2], [2]) == pytest.approx(2 / 6)
+    assert smallest_p([5], [5]) == pytest.approx(2 / 252)
+    assert smallest_p([2, 2, 2, 2], [2, 2, 2, 2]) == pytest.approx(2 / 6**4)
 
 
 def test_progress_is_measured_from_the_baselines_start(tmp_path):
