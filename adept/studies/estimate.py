@@ -16,8 +16,8 @@ from adept.studies.results import Cell, StudyResults
 ROUGH_RATES: dict[tuple[str, str], tuple[float, float]] = {
     ("minigrid", "ppo"): (31.0, 4.0),
     ("pybullet", "ppo"): (270.0, 6.0),
-    ("procgen", "ppo"): (750.0, 2500.0),
-    ("procgen", "drac"): (750.0, 4500.0),
+    ("procgen", "ppo"): (1000.0, 2300.0),
+    ("procgen", "drac"): (1700.0, 3900.0),
 }
 UNKNOWN_RATE = (200.0, 10.0)
 
