@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
+from importlib import metadata
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -247,6 +248,11 @@ def one_procgen_iteration() -> None:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9)
 
 
+def compared() -> dict[str, Any]:
+    """Return the versions of what ours is compared with."""
+    return {"compared": {name: metadata.version(name) for name in ("stable-baselines3", "minigrid")}}
+
+
 def show(rows: list[dict[str, Any]]) -> None:
     header = f"{'':<22}{'ours':>9}{'SB3':>8}{'ratio':>8}{'(range)':>15}{'CPU':>7}{'target':>8}"
     print(header + f"{'env':>7}{'infer':>7}{'update':>8}{'rest':>6}{'env alone':>11}{'net alone':>11}{'start-up':>10}")
@@ -265,8 +271,9 @@ def show_rest(found: dict[str, Any]) -> None:
     for row in found["tasks"]:
         if row["env"] == TASKS["minigrid"].env:
             steps = 500_000
-            whole = (steps / row["sb3"]) / (steps / row["ours"] + row["start_up_seconds"])
-            print(f"{row['env']} over {steps:,} steps, start-up included: {whole:.1f}× (nothing is compiled)")
+            seconds = steps / row["ours"]
+            whole = row["ratio"] * seconds / (seconds + row["start_up_seconds"])
+            print(f"{row['env']} over {steps:,} steps, our start-up included: {whole:.1f}× (nothing is compiled)")
     for fit in found.get("epochs", []):
         print(
             f"{fit['env']}: {fit['seconds_without_update'] * 1e3:.0f} ms + {fit['seconds_per_epoch'] * 1e3:.1f} ms"
@@ -296,7 +303,7 @@ def main() -> None:
     if options.one_procgen_iteration:
         one_procgen_iteration()
         return
-    found: dict[str, Any] = {"command": "python benchmarks/throughput.py", "machine": describe()}
+    found: dict[str, Any] = {"command": "python benchmarks/throughput.py", "machine": describe(), **compared()}
     if "bigfish" in options.tasks:
         found["peak_memory_gb"] = peak_memory()  # first, since a process inherits the peak of the one that starts it
     found["tasks"] = [measure(TASKS[name], options.repeats) for name in options.tasks]
