@@ -1,7 +1,7 @@
 """What is equal is computed once: a pass over the distinct observations of a minibatch.
 
-The views of a small grid world repeat: of the 2048 rows of a MiniGrid rollout some 200 are distinct. What a network
-gives depends on the observation alone, and the gradient of equal rows adds up at its output.
+The views of a small grid world repeat: of the 2048 rows of a first rollout in DoorKey-6x6 some 200 are distinct. What a
+network gives depends on the observation alone, and the gradients of equal rows add up at its output.
 """
 
 from __future__ import annotations
