@@ -11,10 +11,10 @@ INSTALLED := $(VENV)/.installed
 help:  ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: install  ## the main job: PPO on CartPole, fixed epochs against ADEPT's schedulers (about a minute)
-	$(BIN)/python examples/plain_loop.py
+demo: install  ## the main job: PPO against PPO+ADEPT(U) on MiniGrid, ending in a table, a picture and a report
+	$(BIN)/adept demo --out runs/demo
 	@echo
-	@echo "Where to look: examples/plain_loop.py (the two lines marked ADEPT) and docs/schedulers.md."
+	@echo "Where to look: open runs/demo/report/report.html; for a loop of your own, examples/plain_loop.py."
 
 test: lint  ## lint, types, and the tests with coverage
 	$(BIN)/pytest --cov --cov-report=
