@@ -29,7 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("adept.commands.train", "train an agent, or continue an interrupted run"),
     "eval": ("adept.commands.evaluate", "score a run's policy over many episodes"),
     "play": ("adept.commands.play", "make a video of a run's policy"),
-    "study": ("adept.commands.study", "run methods × tasks × seeds, or show how a study stands"),
+    "study": ("adept.commands.study", "run methods × tasks × seeds; study status DIR, study pack DIR"),
     "report": ("adept.commands.report", "statistics, figures and one page from stored runs"),
     "flops": ("adept.commands.flops", "count the compute of an agent and what each arm saves"),
     "demo": ("adept.commands.demo", "a small study from nothing to its report, in under three minutes"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,10 @@ def test_demo_ends_in_a_table_a_picture_and_a_report(tmp_path: Path, capsys: pyt
     assert [row["epochs"] for row in result["methods"]] == [8, 6]
     run = next((tmp_path / "out" / "runs").glob("*/turns/*"))
     assert result["methods"][1]["flops"] == summary(run)["flops"]
+    assert main(["report", str(tmp_path / "out"), "--check"]) == 0
+    # Packed into one file, without its runs, the study gives the same report, byte for byte.
+    assert main(["study", "pack", str(tmp_path / "out")]) == 0
+    shutil.rmtree(tmp_path / "out" / "runs")
     assert main(["report", str(tmp_path / "out"), "--check"]) == 0
     (tmp_path / "out" / "report" / "tables" / "methods.csv").write_text("bent")
     assert main(["report", str(tmp_path / "out"), "--check"]) == 1

@@ -292,7 +292,7 @@ def _versions(analysis: Analysis) -> list[tuple[str, str]]:
             }
             if start.get("dirty"):
                 values["commit"] = f"{values['commit']} (modified)"
-            for key, value in {**values, **start.get("packages", {})}.items():
+            for key, value in {**values, **dict(sorted(start.get("packages", {}).items()))}.items():
                 if value is not None:
                     found.setdefault(key, Counter())[str(value)] += 1
     return [

@@ -59,7 +59,7 @@ class StudyOptions:
 
 @dataclass(frozen=True)
 class StatusOptions:
-    """Show how a study stands."""
+    """Show how a study stands, or pack its records into one file."""
 
     directory: tyro.conf.Positional[Path]
     """folder of the study"""
