@@ -174,7 +174,7 @@ class Execution:
     device: str = "auto"
     """cpu, cuda, cuda:1, …; auto takes CUDA where there is one"""
     fast: bool = True
-    """use the fast paths (compiled updates, lean inference) where they pay; off is the readable reference"""
+    """use the fast paths (gradients written out, lean inference) where they pay; off is the readable reference"""
     threads: int = 1
     """threads of PyTorch; one per process and several processes is best for small networks"""
     env_threads: int = 1
