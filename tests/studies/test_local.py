@@ -59,13 +59,19 @@ def under_way(made: list[int]) -> bool:
     return sum(count > 0 for count in made) <= 2 and any(3 <= count < ITERATIONS // 2 for count in made)
 
 
+def heed_ctrl_c() -> None:
+    """Undo what a shell does to a command in the background, this test run perhaps: Ctrl-C is ignored there."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextlib.contextmanager
 def started_driver(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Start a study in a process of its own, whose only checkpoints are of stopping, and wait until it is under way."""
     (folder / "declared.txt").write_text(ONE_TASK.replace("steps = 512", f"steps = {64 * ITERATIONS}"))
     script = folder / "driver.py"
     script.write_text(DRIVER)
-    driver = subprocess.Popen([sys.executable, str(script), str(folder)], stderr=subprocess.DEVNULL)
+    command = [sys.executable, str(script), str(folder)]
+    driver = subprocess.Popen(command, stderr=subprocess.DEVNULL, preexec_fn=heed_ctrl_c)
     try:
         deadline = time.monotonic() + 120
         while not under_way(iterations(folder)):
