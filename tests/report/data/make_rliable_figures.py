@@ -1,7 +1,7 @@
 """Compute rliable.json, the figures that adept.report.statistics is tested against, with rliable itself.
 
-    python -m venv /tmp/rliable && /tmp/rliable/bin/pip install 'rliable==1.2.0' 'pandas<3'
-    /tmp/rliable/bin/python tests/report/data/make_rliable_figures.py
+    python -m venv scratch && scratch/bin/pip install 'rliable==1.2.0' 'pandas<3'
+    scratch/bin/python tests/report/data/make_rliable_figures.py
 
 rliable 1.2 does not work with pandas 3 and takes no seed for its intervals, so those are compared within the
 Monte-Carlo error of their 2,000 resamples.
