@@ -3,6 +3,7 @@
     pip install 'adept-rl[sb3]' minigrid 'gymnasium[box2d]'
     python benchmarks/sb3_savings.py run        # resumes: runs that have a record are not run again
     python benchmarks/sb3_savings.py report     # the table, from the records
+    python benchmarks/sb3_savings.py time       # seconds of an iteration for each arm, on a machine left alone
 
 The study is the three tables below. Every run differs from the others of its task in the method and the seed alone.
 """
@@ -202,11 +203,35 @@ def report() -> None:
     write_rows(OUT / "summary.csv", ("task", "method", "seeds", *columns), rows)
 
 
+def measure_time(iterations: int = 4, repeats: int = 3) -> None:
+    """Write and print the seconds of an iteration for every arm: the runs' own clocks tell who else was at work."""
+    import torch
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.env_util import make_vec_env
+
+    torch.set_num_threads(1)
+    rows = []
+    for repeat, task, epochs in itertools.product(range(repeats), TASKS, ARMS):
+        env = make_vec_env(make_env(task), n_envs=1, seed=repeat)
+        model = PPO("MlpPolicy", env, n_epochs=epochs, seed=repeat, device="cpu")
+        wall, cpu = time.perf_counter(), time.process_time()
+        model.learn(iterations * model.n_steps)
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        rows.append([task, epochs, repeat, round(wall / iterations, 3), round(cpu / iterations, 3)])
+    write_rows(OUT / "seconds.csv", ("task", "epochs", "repeat", "wall_seconds", "cpu_seconds"), rows)
+    for task, epochs in itertools.product(TASKS, ARMS):
+        walls = [row[3] for row in rows if row[:2] == [task, epochs]]
+        print(f"| {task} | {epochs} | {np.mean(walls):.2f} ({min(walls):.2f} to {max(walls):.2f}) |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("run", "report"))
+    parser.add_argument("command", choices=("run", "report", "time"))
     parser.add_argument("--workers", type=int, default=2)
     arguments = parser.parse_args()
+    if arguments.command == "time":
+        measure_time()
+        return
     if arguments.command == "run":
         run(arguments.workers)
     report()
