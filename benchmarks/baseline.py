@@ -129,8 +129,8 @@ class ChannelsFirst(gymnasium.ObservationWrapper):  # type: ignore[type-arg]
         return np.moveaxis(observation, -1, 0)
 
 
-def model(config: Config, epochs: int) -> PPO:
-    """Return Stable-Baselines3's PPO for a configuration with fixed epochs.
+def model(config: Config, epochs: int, vector: VecEnv | None = None) -> PPO:
+    """Return Stable-Baselines3's PPO for a configuration with fixed epochs, by default on what its users would step.
 
     Its value loss has no factor ½, so its coefficient is half of ours for the same loss.
     """
@@ -147,7 +147,7 @@ def model(config: Config, epochs: int) -> PPO:
     rate = config.learning_rate
     return PPO(
         "MlpPolicy" if config.network == "mlp" else "CnnPolicy",
-        environments(config),
+        vector or environments(config),
         learning_rate=(lambda left: rate * left) if config.learning_rate_decay else rate,
         n_steps=config.rollout_length,
         batch_size=config.minibatch_size,
