@@ -1,0 +1,76 @@
+"""Write the generated blocks of docs/results.md and the README, and the figures of results/choice, or check them."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from adept.records import write_aside
+from adept.report.figures import Drawing
+from benchmarks.evidence import blocks, choices, figures
+from benchmarks.evidence.measures import ROOT, Evidence, load
+
+PAGES = (ROOT / "docs" / "results.md", ROOT / "README.md")
+FIGURES = ROOT / "results" / "choice"
+MARKER = re.compile(r"(<!-- results: (\S+) -->\n)(.*?)(<!-- end of results -->)", re.DOTALL)
+
+
+def filled(text: str, content: dict[str, str]) -> str:
+    """Return a page with the content of its marked blocks replaced; an unknown block is an error."""
+    return MARKER.sub(lambda found: f"{found[1]}\n{content[found[2]].strip()}\n\n{found[4]}", text)
+
+
+def drawings(minigrid: Evidence | None, pybullet: Evidence | None) -> list[Drawing]:
+    """Draw what the records allow."""
+    found = []
+    for evidence, methods in ((minigrid, blocks.MINIGRID_PLACEBOS), (pybullet, blocks.PYBULLET_PLACEBOS)):
+        if evidence is not None:
+            names = [name for name in methods if evidence.has(name)]
+            tables = [entry for name in names for entry in choices.placebos(evidence, name)]
+            labels = {name: evidence.comparison.label(name).removeprefix("PPO+") for name in names}
+            if tables:
+                found.append(figures.placebo_figure(evidence.results.study.name, tables, labels))
+    stages = choices.stages()
+    for backend in ("minigrid", "pybullet"):
+        own = [stage for stage in stages if stage.task.startswith(backend)]
+        if own:
+            found.append(figures.branch_figure(backend, own))
+    if minigrid is not None and minigrid.has(blocks.ONE_RUN[0]):
+        found.append(figures.run_figure(minigrid, *blocks.ONE_RUN))
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write everything, or with --check say what no longer follows."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; say what no longer follows, exit 1 if so")
+    options = parser.parse_args(arguments)
+    minigrid, pybullet, procgen = (load(name) for name in ("minigrid", "pybullet", "procgen-cpu"))
+    content = blocks.all_blocks(minigrid, pybullet, procgen)
+    stale: list[Path] = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        new = filled(text, content)
+        if new != text:
+            stale.append(page)
+            if not options.check:
+                write_aside(page, new)
+    for drawing in drawings(minigrid, pybullet):
+        for name, data in drawing.files().items():
+            path = FIGURES / name
+            # Pictures depend on the version of matplotlib; the tables of what they draw do not.
+            if path.suffix == ".csv" and (not path.exists() or path.read_bytes() != data):
+                stale.append(path)
+            if not options.check:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_aside(path, lambda file, data=data: file.write(data))  # type: ignore[misc]
+    for path in stale if options.check else []:
+        print(f"{path.relative_to(ROOT)} no longer follows from the records")
+    return int(bool(options.check and stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,250 @@
+"""The generated parts of docs/results.md and the README, as Markdown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from adept.report.build import markdown
+from adept.report.statistics import Estimate
+from adept.report.summary import interval, number, percent, summarize
+from benchmarks.evidence import choices
+from benchmarks.evidence.claims import HOLDS, Claim, all_claims, percent_interval, rivals, thousands
+from benchmarks.evidence.measures import SOLVED, Evidence, difference
+
+MINIGRID_PLACEBOS = ("ucb-4-2-1", "ucb-8-4", "thompson-4-2-1")
+PYBULLET_PLACEBOS = ("ucb-10-5-1", "thompson-10-5-1")
+ONE_RUN = ("ucb-8-4", "minigrid/DoorKey-6x6", 1)
+RIVALS = {"minigrid": ("ucb-4-2-1", "ucb-6-4", "ucb-8-4", "thompson-4-2-1", "round-robin-4-2-1"),
+          "pybullet": ("ucb-10-5-1", "thompson-10-5-1", "round-robin-10-5-1")}  # fmt: skip
+NOT_RUN = "*Not run yet.*"
+
+
+def all_blocks(minigrid: Evidence | None, pybullet: Evidence | None, procgen: Evidence | None) -> dict[str, str]:
+    """Return every block by name."""
+    studies = [evidence for evidence in (minigrid, pybullet, procgen) if evidence is not None]
+    learners = [evidence for evidence in (minigrid, pybullet) if evidence is not None]
+    against = [claim for evidence in learners for claim in rivals(evidence, RIVALS[evidence.results.study.name[:8]])]
+    claims = all_claims(minigrid, pybullet, procgen)
+    return {
+        "runs": runs(studies),
+        "minigrid": of(minigrid, minigrid_table),
+        "minigrid-findings": of(minigrid, findings),
+        "pilot": of(minigrid, pilot),
+        "pybullet": of(pybullet, score_table),
+        "pybullet-findings": of(pybullet, findings),
+        "procgen": of(procgen, score_table),
+        "claims": claim_table(claims),
+        "rivals": claim_table(against),
+        "tracking": tracking(learners),
+        "effects": effects(learners),
+        "placebo": placebo(minigrid, pybullet),
+        "branches": branches(),
+        "summary": short(minigrid, pybullet, [*claims, *against]),
+    }
+
+
+def of(evidence: Evidence | None, block: Callable[[Evidence], str]) -> str:
+    """Return a study's block, or that it has not been run."""
+    return NOT_RUN if evidence is None else block(evidence)
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], right: int = 0) -> str:
+    """Return a Markdown table; the last columns, as many as said, stand to the right."""
+    marks = ["---"] * (len(header) - right) + ["---:"] * right
+    return "\n".join(f"| {' | '.join(row)} |" for row in [header, marks, *rows])
+
+
+def runs(studies: Sequence[Evidence]) -> str:
+    """Say what was run: the study, its size, the hours and the machine."""
+    rows = []
+    for evidence in studies:
+        study = evidence.results.study
+        finished = [run for run in evidence.comparison.runs if run.state == "done"]
+        hours = sum(evidence.comparison.total(run, "seconds") for run in finished) / 3600
+        steps = {f"{evidence.comparison.budget[task] / 1000:,.0f} k" for task in study.tasks}
+        cores = {f"{start['processor']}, {start['cores']} cores" for run in finished for start in run.starts}
+        folder = evidence.results.directory.name
+        rows.append([
+            f"[{study.name}](../results/{folder}/report/README.md)", f"{len(study.tasks)}", f"{len(study.methods)}",
+            evidence.seeds, " / ".join(sorted(steps)), f"{evidence.done} of {len(evidence.comparison.runs)}",
+            f"{hours:.1f}", " / ".join(sorted(cores)),
+        ])  # fmt: skip
+    header = ("study", "tasks", "methods", "seeds", "steps", "runs", "process hours", "machine")
+    return table(header, rows)
+
+
+def findings(evidence: Evidence) -> str:
+    """Return what the report says in plain words."""
+    return "\n".join(f"- {markdown(text)}" for text in summarize(evidence.analysis).sentences)
+
+
+def minigrid_table(evidence: Evidence) -> str:
+    """Return, for each method, what was solved, how soon, for how many epochs, and at what compute."""
+    baseline = evidence.comparison.baseline
+    rows = []
+    for method in evidence.comparison.methods:
+        name = method.name
+        if not evidence.has(name, baseline):
+            continue
+        steps = evidence.solving_steps(name)
+        counts = [len(table) for table in steps]
+        solved = " · ".join(f"{done}/{count}" for done, count in zip(evidence.solved(name), counts, strict=True))
+        gap = "" if name == baseline else thousands(difference(steps, evidence.solving_steps(baseline)))
+        mean = float(np.mean([table.mean() for table in steps]))
+        result = evidence.analysis.methods[name]
+        score = difference(evidence.scores(name), [[0.0, 0.0] for _ in evidence.tasks])
+        spent = epochs_to_solve(evidence, name)
+        rows.append([markdown(method.label), solved, f"{mean / 1000:.0f} k", gap, f"{spent:.0f}", interval(score, 3),
+                     percent(result.compute), f"{result.epochs:.2f}"])  # fmt: skip
+    tasks = " · ".join(evidence.comparison.short[task] for task in evidence.tasks)
+    header = ("method", f"runs that solved {tasks}", "mean steps to solve", "less PPO (K=4)", "epochs until then",
+              "final return", "FLOPs", "mean K")  # fmt: skip
+    return table(header, rows, 6)
+
+
+def epochs_to_solve(evidence: Evidence, method: str) -> float:
+    """Return the epochs spent until a task was solved, or in the whole run where it never was: the mean over tasks."""
+    means = []
+    for task, steps in zip(evidence.tasks, evidence.solving_steps(method), strict=True):
+        finished = evidence.comparison.finished(method, task)
+        spent = [run.epochs_done[run.steps <= reached].sum() for run, reached in zip(finished, steps, strict=True)]
+        means.append(float(np.mean(spent)))
+    return float(np.mean(means))
+
+
+def pilot(evidence: Evidence) -> str:
+    """Return steps and epochs to a mean return of 0.9 on DoorKey-6x6, seed by seed."""
+    task = "minigrid/DoorKey-6x6"
+    rows = []
+    for method in evidence.comparison.methods:
+        finished = evidence.comparison.finished(method.name, task)
+        cells = []
+        for run in finished:
+            reached = np.flatnonzero(run.score >= SOLVED)
+            if len(reached):
+                last = reached[0] + 1
+                cells.append(f"{run.steps[last - 1] / 1000:.0f} k ({run.epochs_done[:last].sum():.0f})")
+            else:
+                cells.append("never")
+        early = sum(bool((run.score[run.steps <= 160_000] >= SOLVED).any()) for run in finished)
+        rows.append([markdown(method.label), f"{early}/{len(finished)}", ", ".join(cells)])
+    return table(("method", "solved within 160 k", "steps (epochs) until solved, seed 1, 2, …"), rows)
+
+
+def score_table(evidence: Evidence) -> str:
+    """Return, for each method, the score on each task, and the compute."""
+    rows = []
+    tested = any(result.test for result in evidence.analysis.methods.values())
+    for method in evidence.comparison.methods:
+        result = evidence.analysis.methods[method.name]
+        cells = [evidence.analysis.tasks.get((method.name, task)) for task in evidence.tasks]
+        scores = [_score(cell.score) if cell else "–" for cell in cells]
+        if tested:
+            scores = [
+                f"{score}; {_score(cell.test)}" if cell else "–" for score, cell in zip(scores, cells, strict=True)
+            ]
+        rows.append([markdown(method.label), *scores, percent(result.compute), number(result.epochs)])
+    header = ("method", *(evidence.comparison.short[task] for task in evidence.tasks), "FLOPs", "mean K")
+    return table(header, rows, len(header) - 1)
+
+
+def _score(estimate: Estimate) -> str:
+    return interval(estimate, 0 if abs(estimate.value) >= 20 else 2)
+
+
+def claim_table(claims: Sequence[Claim]) -> str:
+    """Return claims as a table."""
+    if not claims:
+        return NOT_RUN
+    rows = [[markdown(claim.text), markdown(claim.measured), claim.runs, f"**{claim.verdict}**"] for claim in claims]
+    return table(("claim", "measured [95 %]", "seeds", "verdict"), rows)
+
+
+def tracking(studies: Sequence[Evidence]) -> str:
+    """Return how the bandit's reward goes with the return of episodes."""
+    rows = [
+        [found.task, f"{found.runs}", f"{found.levels:.2f}", f"{found.changes:.2f}", percent(found.silent)]
+        for evidence in studies
+        for found in choices.tracking(evidence)
+    ]
+    header = ("task", "runs", "correlation over the run", "without the trend", "iterations in which no episode ended")
+    return table(header, rows, 4) if rows else NOT_RUN
+
+
+def effects(studies: Sequence[Evidence]) -> str:
+    """Return what round robin's arms did to the reward, and how many tries it takes to see it."""
+    rows = []
+    for evidence in studies:
+        for method in evidence.comparison.methods:
+            if method.family != "round-robin" or not evidence.comparison.finished(method.name, evidence.tasks[0]):
+                continue
+            for found in choices.arm_effects(evidence, method.name):
+                each = "; ".join(
+                    f"K={arm}: {_thousandths(value)}" for arm, value in zip(found.arms, found.gae, strict=True)
+                )
+                rows.append([found.task.partition("/")[2], each, f"{1000 * found.noise:.1f}", f"{1000 * found.gap:.1f}",
+                             f"{found.pulls:,.0f}" if math.isfinite(found.pulls) else "–"])  # fmt: skip
+    header = (
+        "task",
+        "change of the reward after each arm, × 10⁻³",
+        "noise of one change",
+        "largest gap",
+        "tries of each",
+    )
+    return table(header, rows, 3) if rows else NOT_RUN
+
+
+def _thousandths(estimate: Estimate) -> str:
+    values = [f"{1000 * value:+.1f}" for value in (estimate.value, estimate.low, estimate.high)]
+    return f"{values[0]} [{values[1]}, {values[2]}]" if estimate.has_interval else values[0]
+
+
+def placebo(minigrid: Evidence | None, pybullet: Evidence | None) -> str:
+    """Return how much of an arm's lead there is where no choice has any effect."""
+    rows = []
+    for evidence, methods in ((minigrid, MINIGRID_PLACEBOS), (pybullet, PYBULLET_PLACEBOS)):
+        for name in methods if evidence is not None else ():
+            assert evidence is not None
+            if not evidence.has(name, evidence.comparison.baseline):
+                continue
+            for found in choices.placebos(evidence, name):
+                rows.append([
+                    markdown(evidence.comparison.label(name)), found.task.partition("/")[2],
+                    percent_interval(found.real_most), percent_interval(found.placebo_most),
+                    percent(1 / len(found.arms)),
+                ])  # fmt: skip
+    header = ("method", "task", "most-chosen arm's share", "the same on placebo", "if chosen evenly")
+    return table(header, rows, 3) if rows else NOT_RUN
+
+
+def branches() -> str:
+    """Return, for each state that was branched, the gap between arms, in truth and in reward, and who chooses what."""
+    rows = []
+    for stage in choices.stages():
+        best, sure = stage.oracle
+        shift = stage.against_mean("critic_shift")
+        rows.append([
+            f"{stage.task.partition('/')[2]}, seed {stage.seed}", f"{stage.step / 1000:.0f} k", number(stage.before),
+            number(stage.gap, 3), f"K={best}" if sure else f"none sure (K={best})", f"K={stage.seen}",
+            number(stage.reward_gap, 4), number(stage.noise, 4), number(shift[-1].value - shift[0].value, 4),
+        ])  # fmt: skip
+    header = ("run", "steps", "score", "gap of true returns", "oracle", "best by reward", "gap of rewards",
+              "noise of a reward", "critic's shift, largest K less smallest")  # fmt: skip
+    return table(header, rows, 4) if rows else NOT_RUN
+
+
+def short(minigrid: Evidence | None, pybullet: Evidence | None, claims: Sequence[Claim]) -> str:
+    """Return the README's lines."""
+    lines = []
+    for evidence, words in ((minigrid, "MiniGrid at the paper's full scale"), (pybullet, "PyBullet")):
+        if evidence is None:
+            continue
+        texts = summarize(evidence.analysis).sentences
+        lines.append(f"- **{words}** ({evidence.done} runs): {markdown(texts[0])} {markdown(texts[1])}")
+    held = sum(claim.verdict == HOLDS for claim in claims)
+    total = f"Of {len(claims)} claims put to the test, rivals included, {held} hold"
+    lines.append(f"- {total}. The table, and where the choice goes wrong: [docs/results.md](docs/results.md).")
+    return "\n".join(lines)

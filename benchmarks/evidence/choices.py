@@ -1,0 +1,247 @@
+"""Where the choice goes wrong: what the stored decisions and the branches say of the bandit's reward.
+
+- tracking: does the GAE return move with the return of episodes, over a run and from one iteration to the next?
+- arm effects: round robin takes the arms in turn whatever comes, so the change of reward after each arm is a fair
+  measure of what the arm does to it, and the spread of these changes is the noise that a bandit has to see through.
+- placebo: a scheduler is fed the rewards of runs whose K never changed. Its choices can have no effect there, so the
+  preferences it forms come from the trend of training alone.
+- branches (benchmarks/branches.py): the same update with every K, and the true return of what came of each.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from adept.report.statistics import Estimate
+from adept.schedulers import make_scheduler
+from adept.seeding import stream_seed
+from benchmarks.branches import CELLS, result_path
+from benchmarks.evidence.claims import arm_shares
+from benchmarks.evidence.measures import Array, Evidence, mean_interval
+
+WINDOW = 15
+"""Iterations of the centred running mean that is taken for the trend."""
+POWER = 2 * (1.96 + 0.84) ** 2
+"""Pulls of each of two arms, in units of (noise/gap)², that tell them apart in four cases of five at the 5 % level."""
+
+
+@dataclass(frozen=True)
+class Tracking:
+    """How the GAE return goes with the return of episodes on a task: medians over runs of correlations."""
+
+    task: str
+    runs: int
+    levels: float
+    changes: float
+    """of what is left when the trend is taken away"""
+    silent: float
+    """share of iterations in which no episode ended"""
+
+
+def tracking(evidence: Evidence) -> list[Tracking]:
+    """Correlate the two rewards that every run recorded, over all methods."""
+    found = []
+    for task in evidence.tasks:
+        levels, changes, silent = [], [], []
+        for method in evidence.comparison.methods:
+            for columns in evidence.columns(method.name, task):
+                gae, episode = columns["gae_return"], columns["episode_return"]
+                known = np.isfinite(episode)
+                silent.append(1 - known.mean())
+                levels.append(correlation(gae[known], episode[known]))
+                changes.append(correlation(detrended(gae[known]), detrended(episode[known])))
+        if levels:
+            medians = [float(np.nanmedian(values)) for values in (levels, changes)]
+            found.append(Tracking(task, len(levels), *medians, float(np.mean(silent))))
+    return found
+
+
+def correlation(x: Array, y: Array) -> float:
+    """Return Pearson's correlation; NaN where one of the two does not vary."""
+    if len(x) < 3 or not (x.std() > 0 and y.std() > 0):
+        return math.nan
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+def detrended(values: Array) -> Array:
+    """Take the centred running mean away; at the ends the window is shorter."""
+    if len(values) < WINDOW:
+        return values - values.mean() if len(values) else values
+    kernel = np.ones(WINDOW)
+    trend: Array = np.convolve(values, kernel, "same") / np.convolve(np.ones_like(values), kernel, "same")
+    return values - trend
+
+
+@dataclass(frozen=True)
+class ArmEffects:
+    """What each arm of round robin did to the next reward on a task, and how much that varies."""
+
+    task: str
+    method: str
+    arms: tuple[int, ...]
+    gae: tuple[Estimate, ...]
+    """change of the GAE return after an update with each arm, over runs"""
+    episode: tuple[Estimate, ...]
+    noise: float
+    """standard deviation of the change after one update, within runs and arms"""
+
+    @property
+    def gap(self) -> float:
+        """The largest difference between two arms."""
+        values = [estimate.value for estimate in self.gae]
+        return max(values) - min(values)
+
+    @property
+    def pulls(self) -> float:
+        """How often each arm would have to be tried for such a gap to be told from noise."""
+        return POWER * (self.noise / self.gap) ** 2 if self.gap > 0 else math.inf
+
+
+def arm_effects(evidence: Evidence, method: str) -> list[ArmEffects]:
+    """Average the change of reward from one iteration to the next by the arm that was taken between them."""
+    config = evidence.comparison.method(method).config
+    assert config is not None
+    found = []
+    for task in evidence.tasks:
+        runs = evidence.columns(method, task)
+        if not runs:
+            continue
+        means: dict[str, list[list[float]]] = {"gae_return": [], "episode_return": []}
+        spread = []
+        for columns in runs:
+            taken = columns["epochs"][:-1]
+            for name, table in means.items():
+                change = np.diff(columns[name])
+                # An arm's change is measured against the run's mean change: the trend of training is nobody's merit.
+                change = change - np.nanmean(change) if np.isfinite(change).any() else change
+                table.append([_nanmean(change[taken == arm]) for arm in config.arms])
+            change = np.diff(columns["gae_return"])
+            spread += [float(change[taken == arm].var()) for arm in config.arms]
+        gae, episode = (
+            tuple(_interval(np.array(table)[:, i]) for i in range(len(config.arms))) for table in means.values()
+        )
+        found.append(ArmEffects(task, method, config.arms, gae, episode, math.sqrt(float(np.mean(spread)))))
+    return found
+
+
+def _nanmean(values: Array) -> float:
+    return float(np.nanmean(values)) if np.isfinite(values).any() else math.nan
+
+
+def _interval(values: Array) -> Estimate:
+    values = values[np.isfinite(values)]
+    return mean_interval(values) if len(values) else Estimate(math.nan)
+
+
+@dataclass(frozen=True)
+class Placebo:
+    """The share of updates that each arm got, and that it gets where no choice has any effect."""
+
+    task: str
+    method: str
+    arms: tuple[int, ...]
+    real: tuple[Estimate, ...]
+    placebo: tuple[Estimate, ...]
+    real_most: Estimate
+    """share of the arm that a run chose most, whichever it was"""
+    placebo_most: Estimate
+
+
+def placebos(evidence: Evidence, method: str) -> list[Placebo]:
+    """Feed a method's scheduler the rewards of the baseline's runs, whose K never changed."""
+    config = evidence.comparison.method(method).config
+    assert config is not None
+    found = []
+    for task in evidence.tasks:
+        real = arm_shares(evidence, method, task)
+        runs = evidence.columns(evidence.comparison.baseline, task)
+        if not len(real) or not runs:
+            continue
+        fed = []
+        for seed, columns in enumerate(runs, 1):
+            scheduler = make_scheduler(
+                config.scheduler, config.arms, seed=stream_seed(seed, "scheduler"), **config.scheduler_options
+            )
+            chosen = np.array([scheduler.step(float(reward)) for reward in columns["gae_return"]])
+            fed.append([float(np.mean(chosen == arm)) for arm in config.arms])
+        both = [tuple(map(mean_interval, table.T)) for table in (real, np.array(fed))]
+        most = [mean_interval(table.max(1)) for table in (real, np.array(fed))]
+        found.append(Placebo(task, method, config.arms, *both, *most))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """The branches from one state of a run: one row per repeat, one column per arm."""
+
+    task: str
+    seed: int
+    step: int
+    before: float
+    arms: tuple[int, ...]
+    reward: Array
+    critic_shift: Array
+    truth: Array
+
+    def against_mean(self, name: str) -> list[Estimate]:
+        """Return how each arm differs from the mean of all of them, repeat by repeat."""
+        table: Array = getattr(self, name)
+        return [mean_interval(column) for column in (table - table.mean(1, keepdims=True)).T]
+
+    @property
+    def gap(self) -> float:
+        """The true return of the best arm less that of the worst."""
+        means = self.truth.mean(0)
+        return float(means.max() - means.min())
+
+    @property
+    def oracle(self) -> tuple[int, bool]:
+        """The arm with the highest true return, and whether its lead over the worst one is more than chance."""
+        means = self.truth.mean(0)
+        best, worst = int(means.argmax()), int(means.argmin())
+        lead = mean_interval(self.truth[:, best] - self.truth[:, worst])
+        return self.arms[best], lead.low > 0
+
+    @property
+    def seen(self) -> int:
+        """The arm that the bandit's reward would call the best, if it could try each one so often from this state."""
+        return self.arms[int(self.reward.mean(0).argmax())]
+
+    @property
+    def reward_gap(self) -> float:
+        """The largest difference between the arms' mean rewards."""
+        means = self.reward.mean(0)
+        return float(means.max() - means.min())
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of the bandit's reward from one rollout to the next, the arm being the same."""
+        return math.sqrt(float(self.reward.var(0, ddof=1).mean()))
+
+
+def stages() -> list[Stage]:
+    """Read the branches that were run."""
+    found = []
+    for task, seed, plan in CELLS:
+        path = result_path(task, seed)
+        if not path.exists():
+            continue
+        text = gzip.decompress(path.read_bytes()).decode()
+        rows = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(io.StringIO(text))]
+        for stage in plan.stages:
+            own = [row for row in rows if row["stage"] == stage]
+            first = own[0]
+            tables = [_table(own, plan.arms, name) for name in ("reward", "critic_shift", "truth")]
+            found.append(Stage(task, seed, int(first["step"]), first["before"], plan.arms, *tables))
+    return found
+
+
+def _table(rows: Sequence[Mapping[str, float]], arms: tuple[int, ...], name: str) -> Array:
+    return np.array([[row[name] for row in rows if row["epochs"] == arm] for arm in arms]).T

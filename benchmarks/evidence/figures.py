@@ -1,0 +1,144 @@
+"""The figures of "where the choice goes wrong", each with the table of what it draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+
+from adept.report.figures import STYLE, WIDTH, Drawing, legend, new_figure, step_axis
+from adept.report.statistics import Estimate
+from adept.report.style import arm_colours
+from benchmarks.evidence.choices import Placebo, Stage
+from benchmarks.evidence.measures import Evidence
+
+REAL, FED = "#2a78b5", "#c3cad1"
+MEASURES = {
+    "truth": "true return",
+    "reward": "bandit's reward",
+    "critic_shift": "critic's shift",
+}
+
+
+def styled(draw: Callable[..., Drawing]) -> Callable[..., Drawing]:
+    """Draw in the report's style."""
+
+    def drawn(*arguments: object) -> Drawing:
+        with matplotlib.rc_context(STYLE):
+            return draw(*arguments)
+
+    return drawn
+
+
+@styled
+def placebo_figure(name: str, found: Sequence[Placebo], labels: dict[str, str]) -> Drawing:
+    """Draw a row per method and a panel per task: the share of each arm, real and fed."""
+    methods, tasks = list(dict.fromkeys(entry.method for entry in found)), list(dict.fromkeys(e.task for e in found))
+    figure, grid = new_figure(len(methods), len(tasks), WIDTH, 0.7 + 1.5 * len(methods), sharey=True)
+    rows: list[list[object]] = []
+    for entry in found:
+        axes = grid[methods.index(entry.method)][tasks.index(entry.task)]
+        for offset, colour, label, shares in ((-0.2, REAL, "in its own runs", entry.real),
+                                              (0.2, FED, "fed the rewards of a fixed K", entry.placebo)):  # fmt: skip
+            places = np.arange(len(entry.arms)) + offset
+            axes.bar(places, [100 * share.value for share in shares], 0.38, color=colour, label=label)
+            whiskers(axes, places, [_percent(share) for share in shares])
+            rows += [[entry.method, entry.task, arm, label, share.value, share.low, share.high]
+                     for arm, share in zip(entry.arms, shares, strict=True)]  # fmt: skip
+        axes.set_xticks(range(len(entry.arms)), [f"K={arm}" for arm in entry.arms])
+        axes.grid(axis="x", visible=False)
+        axes.set_ylim(0, 100)
+        if entry.method == methods[0]:
+            axes.set_title(entry.task.partition("/")[2])
+        if entry.task == tasks[0]:
+            axes.set_ylabel(f"{labels[entry.method]}\nshare of updates, %")
+    legend(figure, grid[0][0])
+    return Drawing(
+        f"placebo-{name}", "What the scheduler prefers where no choice has any effect",
+        "Share of updates by number of epochs K: in the method's own runs, and where the same scheduler is fed the "
+        "rewards of the baseline's runs, whose K never changed. Means over seeds with 95 % bootstrap intervals.",
+        figure, ("method", "task", "epochs", "rewards", "share", "low", "high"), rows,
+    )  # fmt: skip
+
+
+def _percent(share: Estimate) -> Estimate:
+    return Estimate(100 * share.value, 100 * share.low, 100 * share.high)
+
+
+def whiskers(axes: Axes, places: Sequence[float] | np.ndarray, estimates: Sequence[Estimate]) -> None:
+    """Draw intervals as thin lines."""
+    for place, estimate in zip(places, estimates, strict=True):
+        if estimate.has_interval:
+            axes.plot([place, place], [estimate.low, estimate.high], color="#2b2f36", linewidth=0.9)
+
+
+@styled
+def branch_figure(name: str, found: Sequence[Stage]) -> Drawing:
+    """Draw a row per measure and a panel per run: how arms differ from their mean, at each stage."""
+    cells = list(dict.fromkeys((stage.task, stage.seed) for stage in found))
+    arms = tuple(sorted({arm for stage in found for arm in stage.arms}))
+    colours = arm_colours(arms, arms)
+    figure, grid = new_figure(len(MEASURES), len(cells), WIDTH, 5.2, sharex="col", sharey=False)
+    rows: list[list[object]] = []
+    for column, cell in enumerate(cells):
+        own = [stage for stage in found if (stage.task, stage.seed) == cell]
+        steps = np.array([stage.step for stage in own], float)
+        for axes, measure in zip((row[column] for row in grid), MEASURES, strict=True):
+            tables = [stage.against_mean(measure) for stage in own]
+            for index, arm in enumerate(own[0].arms):
+                line = [table[index] for table in tables]
+                axes.fill_between(steps, [e.low for e in line], [e.high for e in line], color=colours[arm], alpha=0.18,
+                                  linewidth=0)  # fmt: skip
+                axes.plot(
+                    steps, [e.value for e in line], color=colours[arm], label=f"K={arm}", marker="o", markersize=2.5
+                )
+                rows += [[*cell, stage.step, measure, arm, e.value, e.low, e.high]
+                         for stage, e in zip(own, line, strict=True)]  # fmt: skip
+            axes.axhline(0, color="#9aa0a6", linewidth=0.8)
+            axes.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3))
+        grid[0][column].set_title(f"{cell[0].partition('/')[2]}, seed {cell[1]}", fontsize=8.5)
+        step_axis(grid[-1][column])
+    for row, words in zip(grid, MEASURES.values(), strict=True):
+        row[0].set_ylabel(f"{words},\nless mean of arms")
+    legend(figure, grid[0][0])
+    repeats = sorted({len(stage.truth) for stage in found})
+    return Drawing(
+        f"branches-{name}", "What each arm was worth, and what a bandit would have seen of it",
+        "From one state of a run the update is made with every K on the same data, and how each arm then differs from "
+        "the mean of all: in the return of episodes of the new policy, in the GAE return of the next rollout (the "
+        f"bandit's reward), and in how far the update moved the critic's mean value. Means of {repeats[-1]} rollouts "
+        "with 95 % bootstrap intervals.",
+        figure, ("task", "seed", "step", "measure", "epochs", "less_mean", "low", "high"), rows,
+    )  # fmt: skip
+
+
+@styled
+def run_figure(evidence: Evidence, method: str, task: str, seed: int) -> Drawing:
+    """Draw one run: the reward, what the scheduler believes of each arm, and what it chose."""
+    cell = next(cell for cell in evidence.results.cells if cell.key == (method, task, seed))
+    columns = evidence.results.curve(cell)
+    arms = cell.config.arms
+    colours = arm_colours(arms, tuple(sorted({1, 2, *arms})))  # the darker shades
+    figure, ((above,), (below,)) = new_figure(2, 1, WIDTH, 3.6, sharex=True, height_ratios=(3, 1))
+    steps = columns["step"]
+    above.plot(steps, columns["gae_return"], color="#9aa0a6", linewidth=1, label="reward of the iteration")
+    for arm in arms:
+        above.plot(steps, columns[f"arm_value/{arm}"], color=colours[arm], linewidth=1.8, label=f"value of K={arm}")
+    for place, arm in enumerate(sorted(arms)):
+        taken = columns["epochs"] == arm
+        below.plot(steps[taken], np.full(int(taken.sum()), place), "|", color=colours[arm], markersize=7)
+    below.set_yticks(range(len(arms)), [f"K={arm}" for arm in sorted(arms)])
+    below.set_ylim(-0.6, len(arms) - 0.4)
+    below.set_ylabel("choices")
+    above.set_ylabel("GAE return")
+    step_axis(below)
+    legend(figure, above)
+    names = ["step", "epochs", "gae_return", *(f"arm_value/{arm}" for arm in arms)]
+    return Drawing(
+        "one-run", "Arms that are not tried keep the value of another time",
+        f"{evidence.comparison.label(method)} on {task.partition('/')[2]}, seed {seed}: the reward of each iteration, "
+        "the mean of each arm's window, and the choices. No smoothing.",
+        figure, names, [list(row) for row in zip(*(columns[name] for name in names), strict=True)],
+    )  # fmt: skip

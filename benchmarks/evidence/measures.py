@@ -1,0 +1,117 @@
+"""A study with its findings, and the measures that the claims need beyond those of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from adept.report.analysis import Analysis, analyze, final_scores
+from adept.report.comparison import Comparison
+from adept.report.loading import load_comparison
+from adept.report.statistics import LEVEL, Estimate, Scores, Strata, steps_to_threshold
+from adept.studies.results import StudyResults, load_results
+
+Array = npt.NDArray[np.float64]
+ROOT = Path(__file__).resolve().parent.parent.parent
+RESAMPLES = 10_000
+SOLVED = 0.9
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """A study that was run, as far as it went."""
+
+    results: StudyResults
+    comparison: Comparison
+    analysis: Analysis
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The study's tasks."""
+        return self.results.study.tasks
+
+    @cached_property
+    def done(self) -> int:
+        """How many runs are finished."""
+        return self.results.counts()["done"]
+
+    @cached_property
+    def seeds(self) -> str:
+        """How many seeds a cell has, as a number or a range."""
+        counts = [len(self.comparison.finished(method.name, task))
+                  for method in self.comparison.methods for task in self.tasks]  # fmt: skip
+        return f"{max(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+
+    def has(self, *methods: str) -> bool:
+        """Say whether methods have finished runs on every task."""
+        known = {method.name for method in self.comparison.methods}
+        return all(name in known and self.comparison.finished(name, task) for name in methods for task in self.tasks)
+
+    def scores(self, method: str, tasks: Iterable[str] | None = None) -> list[Array]:
+        """Return the final scores of a method's runs, task by task."""
+        return [final_scores(self.comparison, method, task) for task in tasks or self.tasks]
+
+    def solving_steps(self, method: str) -> list[Array]:
+        """Return the steps until the mean of 100 episodes is 0.9, task by task; a run that never gets there has all."""
+        return [
+            np.array([min(steps_to_threshold(run.steps, run.score, SOLVED), self.comparison.budget[task])
+                      for run in self.comparison.finished(method, task)])
+            for task in self.tasks
+        ]  # fmt: skip
+
+    def solved(self, method: str) -> list[int]:
+        """Return how many runs ever reached a mean return of 0.9, task by task."""
+        return [
+            sum(bool((run.score >= SOLVED).any()) for run in self.comparison.finished(method, task))
+            for task in self.tasks
+        ]
+
+    def compute(self, method: str) -> float:
+        """Return a method's FLOPs relative to the baseline's."""
+        return self.analysis.methods[method].compute
+
+    def columns(self, method: str, task: str) -> list[dict[str, Array]]:
+        """Return all recorded columns of a method's finished runs on a task, up to the study's budget."""
+        cells = [cell for cell in self.results.cells if (cell.method, cell.task, cell.state) == (method, task, "done")]
+        found = []
+        for cell in cells:
+            columns = self.results.curve(cell)
+            inside = columns["step"] <= self.comparison.budget[task]
+            found.append({name: values[inside] for name, values in columns.items()})
+        return found
+
+
+def load(name: str) -> Evidence | None:
+    """Read a study of results/, or return None where it has not been run."""
+    directory = ROOT / "results" / name
+    if not (directory / "study.toml").exists():
+        return None
+    comparison = load_comparison([directory])
+    return Evidence(load_results(directory), comparison, analyze(comparison))
+
+
+def difference(mine: Scores, theirs: Scores, *, resamples: int = RESAMPLES) -> Estimate:
+    """Return by how much one method's mean over tasks exceeds another's, with its stratified bootstrap interval."""
+    ours, others = Strata(mine), Strata(theirs)
+    value = float(ours.task_means(ours.values).mean() - others.task_means(others.values).mean())
+    if min(ours.counts.min(), others.counts.min()) < 2:
+        return Estimate(value)
+    drawn = ours.task_means(ours.resample(resamples, 0)).mean(-1)
+    drawn = drawn - others.task_means(others.resample(resamples, 1)).mean(-1)
+    low, high = np.percentile(drawn, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
+    return Estimate(value, float(low), float(high))
+
+
+def mean_interval(values: npt.ArrayLike, *, resamples: int = RESAMPLES) -> Estimate:
+    """Return a mean with its bootstrap interval."""
+    values = np.asarray(values, np.float64)
+    if len(values) < 2:
+        return Estimate(float(values.mean()))
+    rows = np.random.default_rng(0).choice(values, (resamples, len(values))).mean(1)
+    low, high = np.percentile(rows, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
+    return Estimate(float(values.mean()), float(low), float(high))

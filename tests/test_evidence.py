@@ -1,0 +1,107 @@
+"""What docs/results.md says: the measures by hand, and the page held to its records."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from adept.report.statistics import Estimate  # noqa: E402
+from benchmarks.evidence import choices, claims, measures  # noqa: E402
+from benchmarks.evidence.__main__ import filled  # noqa: E402
+
+
+def test_difference_averages_over_tasks_and_its_interval_is_that_of_a_shift():
+    found = measures.difference([[1.0, 3.0], [10.0]], [[0.0], [4.0, 6.0]])
+    assert found.value == (2 + 10) / 2 - (0 + 5) / 2
+    assert not found.has_interval, "one run says nothing of spread"
+    rng = np.random.default_rng(1)
+    mine, theirs = rng.normal(3.0, 1.0, 200), rng.normal(1.0, 1.0, 200)
+    found = measures.difference([mine], [theirs])
+    half = 1.96 * math.sqrt(mine.var() / 200 + theirs.var() / 200)
+    assert found.value == pytest.approx(mine.mean() - theirs.mean())
+    assert found.low == pytest.approx(found.value - half, abs=0.02)
+    assert found.high == pytest.approx(found.value + half, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("estimate", "direction", "expected"),
+    [
+        (Estimate(2.0, 1.0, 3.0), 1, "holds"),
+        (Estimate(2.0, 1.0, 3.0), -1, "does not hold: the opposite does"),
+        (Estimate(-2.0, -3.0, -1.0), -1, "holds"),
+        (Estimate(2.0, -1.0, 5.0), 1, "does not hold: no difference shown"),
+        (Estimate(2.0), 1, "cannot be tested here"),
+    ],
+)
+def test_verdict_follows_from_the_interval(estimate: Estimate, direction: int, expected: str):
+    assert claims.verdict(estimate, direction) == expected
+
+
+def test_evenness_of_shares():
+    assert claims.entropy(np.array([1.0, 0.0, 0.0])) == 0
+    assert claims.entropy(np.array([0.25] * 4)) == pytest.approx(1.0)
+    assert claims.entropy(np.array([0.5, 0.5, 0.0, 0.0])) == pytest.approx(0.5)
+
+
+def test_the_overhead_of_round_robin_is_the_papers_seventy_percent():
+    # (T+1)·N·O + 3·O·T·N·K with K = 2 on average against K = 3, T = 256: (257 + 3·256·2)/(257 + 3·256·3).
+    assert round((257 + 1536) / (257 + 2304), 2) == 0.70
+    (claim,) = claims.overhead(None)
+    assert claim.measured.startswith("70 % ")
+
+
+def test_detrending_takes_a_straight_line_away_and_keeps_what_is_fast():
+    ramp = np.arange(60.0)
+    inside = slice(choices.WINDOW, -choices.WINDOW)
+    np.testing.assert_allclose(choices.detrended(ramp)[inside], 0, atol=1e-9)
+    fast = np.where(np.arange(60) % 2, 1.0, -1.0)
+    left = choices.detrended(ramp + fast)[inside]
+    assert np.abs(left - fast[inside]).max() <= 1 / choices.WINDOW + 1e-9
+    assert math.isnan(choices.correlation(np.ones(5), np.arange(5.0)))
+    assert choices.correlation(np.arange(5.0), -np.arange(5.0)) == pytest.approx(-1)
+
+
+def stage(truth: list[list[float]], reward: list[list[float]]) -> choices.Stage:
+    return choices.Stage("minigrid/X", 1, 10, 0.0, (1, 4), np.array(reward), np.array(reward), np.array(truth))
+
+
+def test_the_oracle_takes_the_arm_with_the_best_truth_and_the_bandit_that_with_the_best_reward():
+    found = stage([[1.0, 3.0], [1.2, 3.2], [0.8, 2.8]], [[0.5, 0.1], [0.7, 0.3], [0.6, 0.2]])
+    assert found.oracle == (4, True)
+    assert found.seen == 1
+    assert found.gap == pytest.approx(2.0)
+    assert found.reward_gap == pytest.approx(0.4)
+    assert found.noise == pytest.approx(0.1), "deviation 0.1 within each arm"
+    assert [each.value for each in found.against_mean("truth")] == pytest.approx([-1.0, 1.0])
+    unsure = stage([[1.0, 3.0], [3.0, 1.0], [1.0, 1.5]], [[0.5, 0.1]] * 3)
+    assert not unsure.oracle[1], "the lead changes sides"
+
+
+def test_tries_to_tell_two_arms_apart():
+    # The usual sample size for a difference of half a deviation at 5 % and power 0.8: 2·(1.96 + 0.84)²·4 = 63 each.
+    found = choices.ArmEffects("t", "m", (2, 1), (Estimate(0.25), Estimate(-0.25)), (), noise=1.0)
+    assert round(found.pulls) == 63
+
+
+def test_blocks_are_filled_and_text_around_them_stays():
+    page = "a\n<!-- results: one -->\nold\n<!-- end of results -->\nb\n"
+    once = filled(page, {"one": "new\n"})
+    assert once == "a\n<!-- results: one -->\n\nnew\n\n<!-- end of results -->\nb\n"
+    assert filled(once, {"one": "new\n"}) == once
+    with pytest.raises(KeyError):
+        filled(page, {})
+
+
+def test_the_page_of_results_follows_from_the_records():
+    command = [sys.executable, "-m", "benchmarks.evidence", "--check"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
