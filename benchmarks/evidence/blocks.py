@@ -244,7 +244,7 @@ def short(minigrid: Evidence | None, pybullet: Evidence | None, claims: Sequence
             continue
         texts = summarize(evidence.analysis).sentences
         lines.append(f"- **{words}** ({evidence.done} runs): {markdown(texts[0])} {markdown(texts[1])}")
-    held = sum(claim.verdict == HOLDS for claim in claims)
+    held = sum(claim.verdict.startswith(HOLDS) for claim in claims)
     total = f"Of {len(claims)} claims put to the test, rivals included, {held} hold"
     lines.append(f"- {total}. The table, and where the choice goes wrong: [docs/results.md](docs/results.md).")
     return "\n".join(lines)
