@@ -1,6 +1,7 @@
 """Does it learn? Our PPO beside Stable-Baselines3's, same hyperparameters and fixed epochs, several seeds.
 
-python benchmarks/learning.py [--workers 2]    runs what is missing in results/learning, then prints the table.
+python benchmarks/learning.py [--workers 2]    runs what is missing in results/learning, then prints the table
+                                               and draws docs/images/learning.png.
 Every run is one CSV of step and mean return of the last 100 episodes; a finished one is not run again.
 
 Whether a seed solves DoorKey is luck to a degree that three seeds do not tell: there are ten of ours, and of
@@ -113,6 +114,27 @@ def report() -> None:
         print(f"{task}: {known[0, 1]:.2f} in the first rollouts, {known[-1, 1]:.2f} after {int(known[-1, 0]):,} steps")
 
 
+def draw(path: Path) -> None:
+    """Draw every run as a thin line: ours and Stable-Baselines3's, a panel per task."""
+    import matplotlib
+
+    from adept.report.figures import STYLE, WIDTH, legend, new_figure, step_axis
+
+    with matplotlib.rc_context(STYLE):
+        figure, (panels,) = new_figure(1, len(TASKS), WIDTH, 2.6)
+        for axes, task in zip(panels, TASKS, strict=True):
+            for library, colour, label in (("adept", "#0072b2", "adept"), ("sb3", "#c98a00", "Stable-Baselines3")):
+                for seed in SEEDS:
+                    steps, score = scores(library, task, seed).T
+                    axes.plot(steps, score, color=colour, linewidth=1.2, label=label if seed == SEEDS[0] else None)
+            axes.set_title(task.partition("/")[2])
+            step_axis(axes)
+        panels[0].set_ylabel("mean return of 100 episodes")
+        legend(figure, panels[0])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, bbox_inches="tight", pad_inches=0.08, metadata={"Software": None})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=2)
@@ -126,6 +148,7 @@ def main() -> None:
             pass
     if options.only is None:
         report()
+        draw(ROOT / "docs" / "images" / "learning.png")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,10 @@ pytest.importorskip("torch")
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+from adept.config import Config  # noqa: E402
 from adept.report.statistics import Estimate  # noqa: E402
+from adept.training import train  # noqa: E402
+from benchmarks import branches  # noqa: E402
 from benchmarks.evidence import choices, claims, measures  # noqa: E402
 from benchmarks.evidence.__main__ import filled  # noqa: E402
 
@@ -105,3 +108,20 @@ def test_the_page_of_results_follows_from_the_records():
     command = [sys.executable, "-m", "benchmarks.evidence", "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_branches_of_one_arm_are_equal_and_leave_the_run_as_it_was(monkeypatch: pytest.MonkeyPatch):
+    config = Config(env="gymnasium/CartPole-v1", scheduler="fixed", arms=(4,), steps=4 * 256, environments=4,
+                    rollout_length=64, minibatch_size=64, seed=1)  # fmt: skip
+    monkeypatch.setattr(branches, "preset", lambda task, scheduler: config)
+    monkeypatch.setattr(branches, "BASELINE_EPOCHS", {"gymnasium": 4})
+    plan = branches.Plan(arms=(2, 2, 3), stages=(2, 3), repeats=2, settle=1, listen=2)
+    rows = list(branches.branches("gymnasium/CartPole-v1", 1, plan))
+    assert len(rows) == 2 * 2 * 3
+    for first, twin, other in zip(rows[::3], rows[1::3], rows[2::3], strict=True):
+        assert first == twin, "same parameters, rollout and shuffles: same outcome"
+        assert first["reward"] != other["reward"]
+        assert first["episodes"] > 0
+    assert rows[0]["reward"] != rows[3]["reward"], "another repeat is another rollout"
+    scores = {record["iteration"]: record["score"] for record in train(config)}
+    assert [rows[0]["before"], rows[6]["before"]] == [scores[2], scores[3]], "branching does not disturb the run"
