@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +16,7 @@ from adept.report.analysis import Analysis, analyze, final_scores
 from adept.report.comparison import Comparison
 from adept.report.loading import load_comparison
 from adept.report.statistics import LEVEL, Estimate, Scores, Strata, steps_to_threshold
+from adept.studies.packing import FILE as PACKED
 from adept.studies.results import StudyResults, load_results
 
 Array = npt.NDArray[np.float64]
@@ -87,12 +90,20 @@ class Evidence:
 
 
 def load(name: str) -> Evidence | None:
-    """Read a study of results/, or return None where it has not been run."""
-    directory = ROOT / "results" / name
-    if not (directory / "study.toml").exists():
+    """Read the packed records of a study of results/; None where there are none.
+
+    They are read apart from the run folders beside them, which a study under way is changing.
+    """
+    committed = ROOT / "results" / name
+    if not (committed / PACKED).exists():
         return None
-    comparison = load_comparison([directory])
-    return Evidence(load_results(directory), comparison, analyze(comparison))
+    with tempfile.TemporaryDirectory() as alone:
+        directory = Path(alone) / name
+        directory.mkdir()
+        for file in ("study.toml", PACKED):
+            shutil.copy(committed / file, directory)
+        comparison = load_comparison([directory])
+        return Evidence(load_results(directory), comparison, analyze(comparison))
 
 
 def difference(mine: Scores, theirs: Scores, *, resamples: int = RESAMPLES) -> Estimate:
