@@ -68,7 +68,7 @@ def runs(studies: Sequence[Evidence]) -> str:
         cores = {f"{start['processor']}, {start['cores']} cores" for run in finished for start in run.starts}
         folder = evidence.results.directory.name
         rows.append([
-            f"[{study.name}](../results/{folder}/report/README.md)", f"{len(study.tasks)}", f"{len(study.methods)}",
+            f"[{study.name}](../results/{folder})", f"{len(study.tasks)}", f"{len(study.methods)}",
             evidence.seeds, " / ".join(sorted(steps)), f"{evidence.done} of {len(evidence.comparison.runs)}",
             f"{hours:.1f}", " / ".join(sorted(cores)),
         ])  # fmt: skip
