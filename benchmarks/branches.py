@@ -36,7 +36,6 @@ sys.path.insert(0, str(ROOT))
 
 from adept.presets import BASELINE_EPOCHS, preset  # noqa: E402
 from adept.records import write_aside  # noqa: E402
-from adept.rollout import Rollout  # noqa: E402
 from adept.seeding import generator_state  # noqa: E402
 from adept.training import Trainer  # noqa: E402
 
@@ -100,7 +99,7 @@ def branches(task: str, seed: int, plan: Plan) -> Iterator[dict[str, float]]:
             saved = copy.deepcopy(trainer.state())
             for row in branch(trainer, plan, record["learning_rate"]):
                 yield {"stage": stage, "step": record["step"], "before": record["score"], **row}
-            trainer.load(*copy.deepcopy(saved))
+            trainer.load(*saved)
     finally:
         trainer.close()
 
@@ -121,7 +120,7 @@ def branch(trainer: Trainer, plan: Plan, rate: float) -> Iterator[dict[str, floa
             collector.load(*start)
             for _ in range(plan.settle):
                 collector.collect()
-            rollout = held(collector.collect())
+            rollout = collector.collect()
             learner.update(rollout, epochs, learning_rate=rate)
             shift = float((trainer.network.values(rollout.observations).detach() - rollout.values).mean())
             following = collector.collect()
@@ -143,12 +142,6 @@ def with_generator(state: tuple[dict[str, Any], dict[str, Any]], *seed: int) -> 
     """Return a copy of a part's state with a generator of another seed."""
     values, arrays = copy.deepcopy(state)
     return {**values, "rng": generator_state(np.random.default_rng(seed))}, arrays
-
-
-def held(rollout: Rollout) -> Rollout:
-    """Return a rollout that the next one does not overwrite."""
-    names = ("observations", "actions", "log_probs", "values", "advantages", "returns")
-    return replace(rollout, **{name: getattr(rollout, name).clone() for name in names})
 
 
 def main() -> None:

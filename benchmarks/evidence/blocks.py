@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from adept.report.build import markdown
-from adept.report.statistics import Estimate
+from adept.report.statistics import Estimate, aggregate
 from adept.report.summary import interval, number, percent, summarize
 from benchmarks.evidence import choices
 from benchmarks.evidence.claims import HOLDS, Claim, all_claims, percent_interval, rivals, thousands
-from benchmarks.evidence.measures import SOLVED, Evidence, difference
+from benchmarks.evidence.measures import RESAMPLES, SOLVED, Evidence, difference
 
 MINIGRID_PLACEBOS = ("ucb-4-2-1", "ucb-8-4", "thompson-4-2-1")
 PYBULLET_PLACEBOS = ("ucb-10-5-1", "thompson-10-5-1")
@@ -95,7 +95,7 @@ def minigrid_table(evidence: Evidence) -> str:
         gap = "" if name == baseline else thousands(difference(steps, evidence.solving_steps(baseline)))
         mean = float(np.mean([table.mean() for table in steps]))
         result = evidence.analysis.methods[name]
-        score = difference(evidence.scores(name), [[0.0, 0.0] for _ in evidence.tasks])
+        score = aggregate(evidence.scores(name), resamples=RESAMPLES)["mean"]
         spent = epochs_to_solve(evidence, name)
         rows.append([markdown(method.label), solved, f"{mean / 1000:.0f} k", gap, f"{spent:.0f}", interval(score, 3),
                      percent(result.compute), f"{result.epochs:.2f}"])  # fmt: skip

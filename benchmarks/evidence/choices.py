@@ -16,6 +16,7 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -154,6 +155,7 @@ class Placebo:
     placebo_most: Estimate
 
 
+@cache
 def placebos(evidence: Evidence, method: str) -> list[Placebo]:
     """Feed a method's scheduler the rewards of the baseline's runs, whose K never changed."""
     config = evidence.comparison.method(method).config
@@ -226,6 +228,7 @@ class Stage:
         return math.sqrt(float(self.reward.var(0, ddof=1).mean()))
 
 
+@cache
 def stages() -> list[Stage]:
     """Read the branches that were run."""
     found = []

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from adept.report.analysis import Analysis, analyze, final_scores
 from adept.report.comparison import Comparison
 from adept.report.loading import load_comparison
-from adept.report.statistics import LEVEL, Estimate, Scores, Strata, steps_to_threshold
+from adept.report.statistics import LEVEL, Estimate, Scores, Strata, aggregate, steps_to_threshold
 from adept.studies.packing import FILE as PACKED
 from adept.studies.results import StudyResults, load_results
 
@@ -118,11 +118,6 @@ def difference(mine: Scores, theirs: Scores, *, resamples: int = RESAMPLES) -> E
     return Estimate(value, float(low), float(high))
 
 
-def mean_interval(values: npt.ArrayLike, *, resamples: int = RESAMPLES) -> Estimate:
+def mean_interval(values: npt.ArrayLike) -> Estimate:
     """Return a mean with its bootstrap interval."""
-    values = np.asarray(values, np.float64)
-    if len(values) < 2:
-        return Estimate(float(values.mean()))
-    rows = np.random.default_rng(0).choice(values, (resamples, len(values))).mean(1)
-    low, high = np.percentile(rows, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
-    return Estimate(float(values.mean()), float(low), float(high))
+    return aggregate([values], resamples=RESAMPLES)["mean"]
