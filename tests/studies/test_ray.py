@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from adept.config import Execution
@@ -59,19 +60,30 @@ def cluster() -> Iterator[Any]:
     cluster.shutdown()
 
 
+def lose(cluster: Any, node: Any) -> None:
+    """Everything of a node ends at once, as when its machine is lost: a worker left alone would run on for a while."""
+    raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
+    workers = raylet.children(recursive=True)
+    for process in (raylet, *workers):
+        process.suspend()
+    for worker in workers:
+        worker.kill()
+    cluster.remove_node(node, allow_graceful=False)
+
+
 def run_locally(study: Study, folder: Path) -> StudyResults:
     return run_study(study, folder, LocalEngine(1), SETTINGS)
 
 
 def test_a_lost_node_costs_no_number(cluster, tmp_path):
     cluster, nodes = cluster
-    study = tiny_study(6400, seeds=1)
+    study = tiny_study(19200, seeds=1)
     killed = []
 
     def kill_a_node(jobs: Sequence[Job]) -> None:
         if not killed and all(last_iteration(job.path) >= 5 for job in jobs):
             killed.append([last_iteration(job.path) for job in jobs])
-            cluster.remove_node(nodes.pop(), allow_graceful=False)
+            lose(cluster, nodes.pop())
 
     started = time.monotonic()
     engine = Watched(RayEngine(cluster.address, retries=2), kill_a_node)
