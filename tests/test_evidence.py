@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -91,8 +92,23 @@ def test_the_oracle_takes_the_arm_with_the_best_truth_and_the_bandit_that_with_t
 
 def test_tries_to_tell_two_arms_apart():
     # The usual sample size for a difference of half a deviation at 5 % and power 0.8: 2·(1.96 + 0.84)²·4 = 63 each.
-    found = choices.ArmEffects("t", "m", (2, 1), (Estimate(0.25), Estimate(-0.25)), (), noise=1.0)
+    found = choices.ArmEffects("t", (2, 1), "gae_return", (Estimate(0.25), Estimate(-0.25)), noise=7.0)
     assert round(found.pulls) == 63
+
+
+def test_an_arms_effect_is_the_change_after_it_and_silent_iterations_are_left_out():
+    # Changes 3, 1, 3, 1, then two that touch a missing value, 3, 3: after K=2 always 3, after K=1 1, 1 and 3.
+    rewards = np.array([0.0, 3, 4, 7, 8, math.nan, 10, 13, 16])
+    epochs = np.array([2.0, 1, 2, 1, 2, 1, 2, 1, 2])
+    run = {"gae_return": rewards, "epochs": epochs}
+    method = SimpleNamespace(config=SimpleNamespace(arms=(2, 1)))
+    evidence = SimpleNamespace(
+        comparison=SimpleNamespace(method=lambda name: method), tasks=("t",), columns=lambda name, task: [run, run]
+    )
+    (found,) = choices.arm_effects(evidence, "round-robin", "gae_return")  # type: ignore[arg-type]
+    mean, noise = 14 / 6, math.sqrt((0 + 4 / 3) / 2)
+    assert found.noise == pytest.approx(noise)
+    assert [each.value for each in found.changes] == pytest.approx([(3 - mean) / noise, (5 / 3 - mean) / noise])
 
 
 def test_blocks_are_filled_and_text_around_them_stays():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -175,30 +174,26 @@ def tracking(studies: Sequence[Evidence]) -> str:
 
 
 def effects(studies: Sequence[Evidence]) -> str:
-    """Return what round robin's arms did to the reward, and how many tries it takes to see it."""
+    """Return what round robin's arms did to both rewards, and how many tries it takes to see it."""
     rows = []
     for evidence in studies:
         for method in evidence.comparison.methods:
-            if method.family != "round-robin" or not evidence.comparison.finished(method.name, evidence.tasks[0]):
+            if method.family != "round-robin" or not evidence.has(method.name):
                 continue
-            for found in choices.arm_effects(evidence, method.name):
-                each = "; ".join(
-                    f"K={arm}: {_thousandths(value)}" for arm, value in zip(found.arms, found.gae, strict=True)
-                )
-                rows.append([found.task.partition("/")[2], each, f"{1000 * found.noise:.1f}", f"{1000 * found.gap:.1f}",
-                             f"{found.pulls:,.0f}" if math.isfinite(found.pulls) else "–"])  # fmt: skip
-    header = (
-        "task",
-        "change of the reward after each arm, × 10⁻³",
-        "noise of one change",
-        "largest gap",
-        "tries of each",
-    )
+            for reward, words in (("gae_return", "GAE"), ("episode_return", "episodes")):
+                for found in choices.arm_effects(evidence, method.name, reward):
+                    each = "; ".join(
+                        f"K={arm}: {_hundredths(value)}" for arm, value in zip(found.arms, found.changes, strict=True)
+                    )
+                    rows.append([found.task.partition("/")[2], words, each, number(found.noise, 3),
+                                 f"{100 * found.gap:.0f} %", f"{found.pulls:,.0f}"])  # fmt: skip
+    header = ("task", "reward", "its change after each arm, in % of the noise", "noise of one change", "largest gap",
+              "tries of each")  # fmt: skip
     return table(header, rows, 3) if rows else NOT_RUN
 
 
-def _thousandths(estimate: Estimate) -> str:
-    values = [f"{1000 * value:+.1f}" for value in (estimate.value, estimate.low, estimate.high)]
+def _hundredths(estimate: Estimate) -> str:
+    values = [f"{100 * value:+.0f}" for value in (estimate.value, estimate.low, estimate.high)]
     return f"{values[0]} [{values[1]}, {values[2]}]" if estimate.has_interval else values[0]
 
 

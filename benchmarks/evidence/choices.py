@@ -82,63 +82,49 @@ def detrended(values: Array) -> Array:
 
 @dataclass(frozen=True)
 class ArmEffects:
-    """What each arm of round robin did to the next reward on a task, and how much that varies."""
+    """What each arm of round robin did to a reward on a task, in units of the noise of one change."""
 
     task: str
-    method: str
     arms: tuple[int, ...]
-    gae: tuple[Estimate, ...]
-    """change of the GAE return after an update with each arm, over runs"""
-    episode: tuple[Estimate, ...]
+    reward: str
+    changes: tuple[Estimate, ...]
+    """change of the reward after an update with each arm, less the run's mean change, over runs"""
     noise: float
-    """standard deviation of the change after one update, within runs and arms"""
+    """standard deviation of the change after one update, within runs and arms, in the reward's own units"""
 
     @property
     def gap(self) -> float:
         """The largest difference between two arms."""
-        values = [estimate.value for estimate in self.gae]
+        values = [estimate.value for estimate in self.changes]
         return max(values) - min(values)
 
     @property
     def pulls(self) -> float:
         """How often each arm would have to be tried for such a gap to be told from noise."""
-        return POWER * (self.noise / self.gap) ** 2 if self.gap > 0 else math.inf
+        return POWER / self.gap**2 if self.gap > 0 else math.inf
 
 
-def arm_effects(evidence: Evidence, method: str) -> list[ArmEffects]:
-    """Average the change of reward from one iteration to the next by the arm that was taken between them."""
+def arm_effects(evidence: Evidence, method: str, reward: str) -> list[ArmEffects]:
+    """Average the change of a recorded reward from one iteration to the next by the arm that was taken between them."""
     config = evidence.comparison.method(method).config
     assert config is not None
     found = []
     for task in evidence.tasks:
-        runs = evidence.columns(method, task)
-        if not runs:
-            continue
-        means: dict[str, list[list[float]]] = {"gae_return": [], "episode_return": []}
-        spread = []
-        for columns in runs:
-            taken = columns["epochs"][:-1]
-            for name, table in means.items():
-                change = np.diff(columns[name])
-                # An arm's change is measured against the run's mean change: the trend of training is nobody's merit.
-                change = change - np.nanmean(change) if np.isfinite(change).any() else change
-                table.append([_nanmean(change[taken == arm]) for arm in config.arms])
-            change = np.diff(columns["gae_return"])
-            spread += [float(change[taken == arm].var()) for arm in config.arms]
-        gae, episode = (
-            tuple(_interval(np.array(table)[:, i]) for i in range(len(config.arms))) for table in means.values()
-        )
-        found.append(ArmEffects(task, method, config.arms, gae, episode, math.sqrt(float(np.mean(spread)))))
+        means, variances = [], []
+        for columns in evidence.columns(method, task):
+            change = np.diff(columns[reward])
+            known = np.isfinite(change)  # no episode ends in some iterations
+            change, taken = change[known], columns["epochs"][:-1][known]
+            by_arm = [change[taken == arm] for arm in config.arms]
+            if min(map(len, by_arm)) >= 2:
+                # Against the run's mean change: the trend of training is nobody's merit.
+                means.append([float(values.mean() - change.mean()) for values in by_arm])
+                variances += [float(values.var(ddof=1)) for values in by_arm]
+        if means:
+            noise = math.sqrt(float(np.mean(variances)))
+            changes = tuple(mean_interval(column) for column in np.array(means).T / noise)
+            found.append(ArmEffects(task, config.arms, reward, changes, noise))
     return found
-
-
-def _nanmean(values: Array) -> float:
-    return float(np.nanmean(values)) if np.isfinite(values).any() else math.nan
-
-
-def _interval(values: Array) -> Estimate:
-    values = values[np.isfinite(values)]
-    return mean_interval(values) if len(values) else Estimate(math.nan)
 
 
 @dataclass(frozen=True)
