@@ -16,7 +16,7 @@ from benchmarks.evidence.measures import RESAMPLES, SOLVED, Evidence, difference
 MINIGRID_PLACEBOS = ("ucb-4-2-1", "ucb-8-4", "thompson-4-2-1")
 PYBULLET_PLACEBOS = ("ucb-10-5-1", "thompson-10-5-1")
 ONE_RUN = ("ucb-8-4", "minigrid/DoorKey-6x6", 1)
-RIVALS = {"minigrid": ("ucb-4-2-1", "ucb-6-4", "ucb-8-4", "thompson-4-2-1", "round-robin-4-2-1"),
+RIVALS = {"minigrid": ("ucb-4-2-1", "ucb-6-4", "ucb-8-4", "ucb-8-4-2-1", "thompson-4-2-1", "round-robin-4-2-1"),
           "pybullet": ("ucb-10-5-1", "thompson-10-5-1", "round-robin-10-5-1")}  # fmt: skip
 NOT_RUN = "*Not run yet.*"
 
