@@ -153,10 +153,7 @@ def larger_sets(minigrid: Evidence) -> list[Claim]:
     measured = (
         f"U on {{8,4,2,1}} less U on {{4,2,1}}: {thousands(gap)} steps to solve a task; {percent(spent)} of its FLOPs"
     )
-    if not gap.has_interval:
-        found = UNTESTED
-    else:
-        found = FAILS if gap.high < 0 else f"{HOLDS}: no gain shown"
+    found = UNTESTED if not gap.has_interval else FAILS if gap.high < 0 else f"{HOLDS}: no gain shown"
     return [
         Claim("a larger set of arms does not help (the paper: {5,3,2,1} on Procgen)", measured, minigrid.seeds, found)
     ]
