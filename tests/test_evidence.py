@@ -111,6 +111,20 @@ def test_an_arms_effect_is_the_change_after_it_and_silent_iterations_are_left_ou
     assert [each.value for each in found.changes] == pytest.approx([(3 - mean) / noise, (5 / 3 - mean) / noise])
 
 
+def test_an_arm_is_held_with_nine_tenths_of_the_last_fifty_updates():
+    early, late = np.full(100, 1), np.full(45, 4)
+    holds = np.concatenate([early, np.full(5, 2), late])
+    wavers = np.concatenate([early, np.full(6, 2), late[1:]])
+    runs = [SimpleNamespace(epochs=holds), SimpleNamespace(epochs=wavers), SimpleNamespace(epochs=early)]
+    evidence = SimpleNamespace(
+        comparison=SimpleNamespace(
+            method=lambda name: SimpleNamespace(config=SimpleNamespace(arms=(4, 2, 1))), finished=lambda name, task: runs
+        ),
+        tasks=("t",),
+    )
+    assert choices.held(evidence, "ucb") == {4: 1, 2: 0, 1: 1}  # type: ignore[arg-type]
+
+
 def test_blocks_are_filled_and_text_around_them_stays():
     page = "a\n<!-- results: one -->\nold\n<!-- end of results -->\nb\n"
     once = filled(page, {"one": "new\n"})

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from adept.report.build import markdown
-from adept.report.statistics import Estimate, aggregate
+from adept.report.statistics import Estimate, aggregate, probability_of_improvement
 from adept.report.summary import interval, number, percent, summarize
 from benchmarks.evidence import choices
-from benchmarks.evidence.claims import HOLDS, Claim, all_claims, percent_interval, rivals, thousands
+from benchmarks.evidence.claims import HOLDS, UNTESTED, Claim, all_claims, percent_interval, rivals, thousands
 from benchmarks.evidence.measures import RESAMPLES, SOLVED, Evidence, difference
 
 MINIGRID_PLACEBOS = ("ucb-4-2-1", "ucb-8-4", "thompson-4-2-1")
@@ -39,6 +39,7 @@ def all_blocks(minigrid: Evidence | None, pybullet: Evidence | None, procgen: Ev
         "rivals": claim_table(against),
         "tracking": tracking(learners),
         "effects": effects(learners),
+        "held": held(learners),
         "placebo": placebo(minigrid, pybullet),
         "branches": branches(),
         "summary": short(minigrid, pybullet, [*claims, *against]),
@@ -193,8 +194,24 @@ def effects(studies: Sequence[Evidence]) -> str:
 
 
 def _hundredths(estimate: Estimate) -> str:
-    values = [f"{100 * value:+.0f}" for value in (estimate.value, estimate.low, estimate.high)]
-    return f"{values[0]} [{values[1]}, {values[2]}]" if estimate.has_interval else values[0]
+    value, low, high = (100 * value for value in (estimate.value, estimate.low, estimate.high))
+    return f"{round(value):+d}" + (f" [{round(low):+d}, {round(high):+d}]" if estimate.has_interval else "")
+
+
+def held(studies: Sequence[Evidence]) -> str:
+    """Return how many runs of each bandit end with one arm, and with which."""
+    rows = []
+    for evidence in studies:
+        for method in evidence.comparison.methods:
+            if method.family in ("ucb", "thompson") and evidence.has(method.name):
+                counts = choices.held(evidence, method.name)
+                runs = sum(len(table) for table in evidence.scores(method.name))
+                each = ", ".join(f"K={arm}: {count}" for arm, count in counts.items())
+                rows.append(
+                    [evidence.results.study.name, markdown(method.label), f"{sum(counts.values())} of {runs}", each]
+                )
+    header = ("study", "method", "runs that end with one arm", "which")
+    return table(header, rows) if rows else NOT_RUN
 
 
 def placebo(minigrid: Evidence | None, pybullet: Evidence | None) -> str:
@@ -234,12 +251,32 @@ def branches() -> str:
 def short(minigrid: Evidence | None, pybullet: Evidence | None, claims: Sequence[Claim]) -> str:
     """Return the README's lines."""
     lines = []
-    for evidence, words in ((minigrid, "MiniGrid at the paper's full scale"), (pybullet, "PyBullet")):
-        if evidence is None:
+    for evidence, name, words in (
+        (minigrid, "ucb-4-2-1", "MiniGrid at the paper's full scale"),
+        (pybullet, "ucb-10-5-1", "PyBullet"),
+    ):
+        if evidence is None or not evidence.has(name, evidence.comparison.baseline):
             continue
-        texts = summarize(evidence.analysis).sentences
-        lines.append(f"- **{words}** ({evidence.done} runs): {markdown(texts[0])} {markdown(texts[1])}")
-    held = sum(claim.verdict.startswith(HOLDS) for claim in claims)
-    total = f"Of {len(claims)} claims put to the test, rivals included, {held} hold"
-    lines.append(f"- {total}. The table, and where the choice goes wrong: [docs/results.md](docs/results.md).")
+        rival = evidence.comparison.baseline
+        chance = probability_of_improvement(evidence.scores(name), evidence.scores(rival), resamples=RESAMPLES)
+        text = (
+            f"{evidence.comparison.label(name)} takes {percent(evidence.compute(name))} of the FLOPs of "
+            f"{evidence.comparison.label(rival)}; a run of it scores higher with probability {interval(chance)}"
+        )
+        if evidence is minigrid:
+            gap = difference(evidence.solving_steps(name), evidence.solving_steps(rival))
+            text += f"; it needs {thousands(gap)} steps to solve a task, against the other's"
+        lines.append(f"- **{words}** ({evidence.seeds} seeds, {evidence.done} runs): {markdown(text)}.")
+    if minigrid is not None and minigrid.has("ucb-4-2-1"):
+        found = choices.placebos(minigrid, "ucb-4-2-1")
+        own, fed = (
+            percent(float(np.mean([getattr(entry, name).value for entry in found])))
+            for name in ("real_most", "placebo_most")
+        )
+        text = f"The arm it prefers gets {own} of its updates; fed the rewards of runs whose K never changed, {fed}"
+        lines.append(f"- {text}: what it follows is the course of training, and hardly what the arms do.")
+    tested = [claim.verdict for claim in claims if claim.verdict != UNTESTED]
+    held = sum(verdict.startswith(HOLDS) for verdict in tested)
+    total = f"Of {len(tested)} claims put to the test, rivals included, {held} hold"
+    lines.append(f"- {total}. The tables, and where the choice goes wrong: [docs/results.md](docs/results.md).")
     return "\n".join(lines)

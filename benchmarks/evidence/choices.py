@@ -29,6 +29,8 @@ from benchmarks.evidence.measures import Array, Evidence, mean_interval
 
 WINDOW = 15
 """Iterations of the centred running mean that is taken for the trend."""
+LATE, HELD = 50, 0.9
+"""An arm is held that gets such a share of so many last updates."""
 POWER = 2 * (1.96 + 0.84) ** 2
 """Pulls of each of two arms, in units of (noise/gap)², that tell them apart in four cases of five at the 5 % level."""
 
@@ -125,6 +127,14 @@ def arm_effects(evidence: Evidence, method: str, reward: str) -> list[ArmEffects
             changes = tuple(mean_interval(column) for column in np.array(means).T / noise)
             found.append(ArmEffects(task, config.arms, reward, changes, noise))
     return found
+
+
+def held(evidence: Evidence, method: str) -> dict[int, int]:
+    """Return how many runs of a method, over all tasks, end by taking each arm and hardly any other."""
+    config = evidence.comparison.method(method).config
+    assert config is not None
+    runs = [run for task in evidence.tasks for run in evidence.comparison.finished(method, task)]
+    return {arm: sum(float(np.mean(run.epochs[-LATE:] == arm)) >= HELD for run in runs) for arm in config.arms}
 
 
 @dataclass(frozen=True)

@@ -200,10 +200,8 @@ def rivals(evidence: Evidence, adaptive: Sequence[str]) -> list[Claim]:
 
 def thousands(estimate: Estimate) -> str:
     """Return a difference in steps with its interval, in thousands."""
-    scaled = [value / 1000 for value in (estimate.value, estimate.low, estimate.high)]
-    if not estimate.has_interval:
-        return f"{scaled[0]:+.0f} k"
-    return f"{scaled[0]:+.0f} k [{scaled[1]:+.0f}, {scaled[2]:+.0f}]"
+    value, low, high = (value / 1000 for value in (estimate.value, estimate.low, estimate.high))
+    return f"{round(value):+d} k" + (f" [{round(low):+d}, {round(high):+d}]" if estimate.has_interval else "")
 
 
 def percent_interval(estimate: Estimate) -> str:
