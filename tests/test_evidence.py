@@ -118,7 +118,8 @@ def test_an_arm_is_held_with_nine_tenths_of_the_last_fifty_updates():
     runs = [SimpleNamespace(epochs=holds), SimpleNamespace(epochs=wavers), SimpleNamespace(epochs=early)]
     evidence = SimpleNamespace(
         comparison=SimpleNamespace(
-            method=lambda name: SimpleNamespace(config=SimpleNamespace(arms=(4, 2, 1))), finished=lambda name, task: runs
+            method=lambda name: SimpleNamespace(config=SimpleNamespace(arms=(4, 2, 1))),
+            finished=lambda name, task: runs,
         ),
         tasks=("t",),
     )
