@@ -59,7 +59,7 @@ def test_the_page_on_schedulers_runs_and_its_own_scheduler_keeps_the_contract():
     assert [twin.step(1.0) for _ in range(100)] == [scheduler.step(1.0) for _ in range(100)]
 
 
-@pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md", "CHANGELOG.md"])
+@pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md", "CHANGELOG.md", "results/README.md"])
 def test_links_to_files_lead_somewhere(page):
     path = ROOT / page
     for link in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
