@@ -195,7 +195,7 @@ def pack(directory: Path) -> Path:
         old = results.packed.get(cell.key)
         if not (cell.path / "config.json").exists():
             assert old is not None
-            runs.append(old)
+            runs.append(dataclasses.replace(old, starts=[_portable(start, directory) for start in old.starts]))
             continue
         status = read_status(cell.path)
         if status["state"] == "running":
@@ -205,12 +205,18 @@ def pack(directory: Path) -> Path:
         runs.append(
             PackedRun(
                 *cell.key, status, json.loads(config.to_json()), results.evaluations(cell),
-                results.starts(cell), results.energy(cell), results.curve(cell),
+                [_portable(start, directory) for start in results.starts(cell)], results.energy(cell),
+                results.curve(cell),
             )
         )  # fmt: skip
     path = directory / FILE
     write_pack(path, runs)
     return path
+
+
+def _portable(start: dict[str, Any], directory: Path) -> dict[str, Any]:
+    """Return what is known of a start without the place of the study's folder, which means nothing elsewhere."""
+    return {**start, "command": start["command"].replace(str(directory.absolute()), directory.name)}
 
 
 def _read_json(path: Path) -> Any:
