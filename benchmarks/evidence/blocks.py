@@ -233,19 +233,19 @@ def placebo(minigrid: Evidence | None, pybullet: Evidence | None) -> str:
 
 
 def branches() -> str:
-    """Return, for each state that was branched, the gap between arms, in truth and in reward, and who chooses what."""
+    """Return, for each state that was branched, the lead of the best arm in truth and in reward, and which it is."""
     rows = []
     for stage in choices.stages():
-        best, sure = stage.oracle
-        shift = stage.against_mean("critic_shift")
+        truth, reward, shift = stage.lead("truth"), stage.lead("reward"), stage.against_mean("critic_shift")
         rows.append([
             f"{stage.task.partition('/')[2]}, seed {stage.seed}", f"{stage.step / 1000:.0f} k", number(stage.before),
-            number(stage.gap, 3), f"K={best}" if sure else f"none sure (K={best})", f"K={stage.seen}",
-            number(stage.reward_gap, 4), number(stage.noise, 4), number(shift[-1].value - shift[0].value, 4),
+            interval(truth, 3), f"K={stage.oracle}" if truth.low > 0 else "–",
+            interval(reward, 3), f"K={stage.seen}" if reward.low > 0 else "–", number(stage.noise, 3),
+            f"{shift[-1].value - shift[0].value:+.3f}",
         ])  # fmt: skip
-    header = ("run", "steps", "score", "gap of true returns", "oracle", "best by reward", "gap of rewards",
-              "noise of a reward", "critic's shift, largest K less smallest")  # fmt: skip
-    return table(header, rows, 4) if rows else NOT_RUN
+    header = ("run", "steps", "score", "true return: lead of the best K", "oracle's K", "reward: lead of the best K",
+              "best K by reward", "noise of a reward", "critic's shift, largest K less K=1")  # fmt: skip
+    return table(header, rows, 7) if rows else NOT_RUN
 
 
 def short(minigrid: Evidence | None, pybullet: Evidence | None, claims: Sequence[Claim]) -> str:

@@ -194,29 +194,24 @@ class Stage:
         return [mean_interval(column) for column in (table - table.mean(1, keepdims=True)).T]
 
     @property
-    def gap(self) -> float:
-        """The true return of the best arm less that of the worst."""
-        means = self.truth.mean(0)
-        return float(means.max() - means.min())
-
-    @property
-    def oracle(self) -> tuple[int, bool]:
-        """The arm with the highest true return, and whether its lead over the worst one is more than chance."""
-        means = self.truth.mean(0)
-        best, worst = int(means.argmax()), int(means.argmin())
-        lead = mean_interval(self.truth[:, best] - self.truth[:, worst])
-        return self.arms[best], lead.low > 0
+    def oracle(self) -> int:
+        """The arm with the highest true return."""
+        return self.arms[int(self.truth.mean(0).argmax())]
 
     @property
     def seen(self) -> int:
         """The arm that the bandit's reward would call the best, if it could try each one so often from this state."""
         return self.arms[int(self.reward.mean(0).argmax())]
 
-    @property
-    def reward_gap(self) -> float:
-        """The largest difference between the arms' mean rewards."""
-        means = self.reward.mean(0)
-        return float(means.max() - means.min())
+    def lead(self, name: str) -> Estimate:
+        """Return by how much the best arm leads the worst, where both are picked by the other repeats each time.
+
+        Picked by all of them, the lead would be positive among equal arms too.
+        """
+        table: Array = getattr(self, name)
+        others = table.sum(0) - table
+        rows = np.arange(len(table))
+        return mean_interval(table[rows, others.argmax(1)] - table[rows, others.argmin(1)])
 
     @property
     def noise(self) -> float:

@@ -79,7 +79,7 @@ def branch_figure(name: str, found: Sequence[Stage]) -> Drawing:
     """Draw a row per measure and a panel per run: how arms differ from their mean, at each stage."""
     cells = list(dict.fromkeys((stage.task, stage.seed) for stage in found))
     arms = tuple(sorted({arm for stage in found for arm in stage.arms}))
-    colours = arm_colours(arms, arms)
+    colours = arm_colours(arms, (0, *arms))  # the darker shades
     figure, grid = new_figure(len(MEASURES), len(cells), WIDTH, 5.2, sharex="col", sharey=False)
     rows: list[list[object]] = []
     for column, cell in enumerate(cells):
