@@ -265,16 +265,16 @@ def short(minigrid: Evidence | None, pybullet: Evidence | None, claims: Sequence
         )
         if evidence is minigrid:
             gap = difference(evidence.solving_steps(name), evidence.solving_steps(rival))
-            text += f"; it needs {thousands(gap)} steps to solve a task, against the other's"
+            text += f", and the steps to solve a task differ by {thousands(gap)}"
         lines.append(f"- **{words}** ({evidence.seeds} seeds, {evidence.done} runs): {markdown(text)}.")
-    if minigrid is not None and minigrid.has("ucb-4-2-1"):
-        found = choices.placebos(minigrid, "ucb-4-2-1")
-        own, fed = (
-            percent(float(np.mean([getattr(entry, name).value for entry in found])))
-            for name in ("real_most", "placebo_most")
-        )
-        text = f"The arm it prefers gets {own} of its updates; fed the rewards of runs whose K never changed, {fed}"
-        lines.append(f"- {text}: what it follows is the course of training, and hardly what the arms do.")
+        if evidence is minigrid:
+            found = choices.placebos(evidence, name)
+            own, fed = (
+                percent(float(np.mean([getattr(entry, share).value for entry in found])))
+                for share in ("real_most", "placebo_most")
+            )
+            text = f"There, its favourite arm gets {own} of updates; fed the rewards of runs whose K never changed, {fed}"
+            lines.append(f"- {text}: what it follows is the course of training, and hardly what the arms do.")
     tested = [claim.verdict for claim in claims if claim.verdict != UNTESTED]
     held = sum(verdict.startswith(HOLDS) for verdict in tested)
     total = f"Of {len(tested)} claims put to the test, rivals included, {held} hold"
