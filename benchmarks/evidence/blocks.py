@@ -273,7 +273,7 @@ def short(minigrid: Evidence | None, pybullet: Evidence | None, claims: Sequence
                 percent(float(np.mean([getattr(entry, share).value for entry in found])))
                 for share in ("real_most", "placebo_most")
             )
-            text = f"There, its favourite arm gets {own} of updates; fed the rewards of runs whose K never changed, {fed}"
+            text = f"There, its favourite arm gets {own} of updates; fed rewards of runs whose K never changed, {fed}"
             lines.append(f"- {text}: what it follows is the course of training, and hardly what the arms do.")
     tested = [claim.verdict for claim in claims if claim.verdict != UNTESTED]
     held = sum(verdict.startswith(HOLDS) for verdict in tested)
