@@ -137,7 +137,7 @@ def pilot(evidence: Evidence) -> str:
 def score_table(evidence: Evidence) -> str:
     """Return, for each method, the score on each task, and the compute."""
     rows = []
-    tested = any(result.test for result in evidence.analysis.methods.values())
+    tested = any(np.isfinite(result.test.value) for result in evidence.analysis.tasks.values())
     for method in evidence.comparison.methods:
         result = evidence.analysis.methods[method.name]
         cells = [evidence.analysis.tasks.get((method.name, task)) for task in evidence.tasks]
