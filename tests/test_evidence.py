@@ -99,7 +99,7 @@ def test_a_lead_is_not_that_of_the_luckiest_arm():
 
 def test_tries_to_tell_two_arms_apart():
     # The usual sample size for a difference of half a deviation at 5 % and power 0.8: 2·(1.96 + 0.84)²·4 = 63 each.
-    found = choices.ArmEffects("t", (2, 1), "gae_return", (Estimate(0.25), Estimate(-0.25)), noise=7.0)
+    found = choices.ArmEffects("t", (2, 1), (Estimate(0.25), Estimate(-0.25)), noise=7.0)
     assert round(found.pulls) == 63
 
 

@@ -195,7 +195,7 @@ def pack(directory: Path) -> Path:
         old = results.packed.get(cell.key)
         if not (cell.path / "config.json").exists():
             assert old is not None
-            runs.append(dataclasses.replace(old, starts=[_portable(start, directory) for start in old.starts]))
+            runs.append(old)
             continue
         status = read_status(cell.path)
         if status["state"] == "running":
@@ -205,18 +205,19 @@ def pack(directory: Path) -> Path:
         runs.append(
             PackedRun(
                 *cell.key, status, json.loads(config.to_json()), results.evaluations(cell),
-                [_portable(start, directory) for start in results.starts(cell)], results.energy(cell),
-                results.curve(cell),
+                results.starts(cell), results.energy(cell), results.curve(cell),
             )
         )  # fmt: skip
     path = directory / FILE
-    write_pack(path, runs)
+    write_pack(path, [_portable(run, directory) for run in runs])
     return path
 
 
-def _portable(start: dict[str, Any], directory: Path) -> dict[str, Any]:
-    """Return what is known of a start without the place of the study's folder, which means nothing elsewhere."""
-    return {**start, "command": start["command"].replace(str(directory.absolute()), directory.name)}
+def _portable(run: PackedRun, directory: Path) -> PackedRun:
+    """Return a run whose commands do not name the place of the study's folder, which means nothing elsewhere."""
+    place, name = str(directory.absolute()), directory.name
+    starts = [{**start, "command": start["command"].replace(place, name)} for start in run.starts]
+    return dataclasses.replace(run, starts=starts)
 
 
 def _read_json(path: Path) -> Any:

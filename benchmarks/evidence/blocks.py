@@ -10,7 +10,7 @@ from adept.report.build import markdown
 from adept.report.statistics import Estimate, aggregate, probability_of_improvement
 from adept.report.summary import interval, number, percent, summarize
 from benchmarks.evidence import choices
-from benchmarks.evidence.claims import HOLDS, UNTESTED, Claim, all_claims, percent_interval, rivals, thousands
+from benchmarks.evidence.claims import HOLDS, UNTESTED, Claim, all_claims, percent_interval, rivals, signed, thousands
 from benchmarks.evidence.measures import RESAMPLES, SOLVED, Evidence, difference
 
 MINIGRID_PLACEBOS = ("ucb-4-2-1", "ucb-8-4", "thompson-4-2-1")
@@ -184,18 +184,13 @@ def effects(studies: Sequence[Evidence]) -> str:
             for reward, words in (("gae_return", "GAE"), ("episode_return", "episodes")):
                 for found in choices.arm_effects(evidence, method.name, reward):
                     each = "; ".join(
-                        f"K={arm}: {_hundredths(value)}" for arm, value in zip(found.arms, found.changes, strict=True)
+                        f"K={arm}: {signed(value, 100)}" for arm, value in zip(found.arms, found.changes, strict=True)
                     )
                     rows.append([found.task.partition("/")[2], words, each, number(found.noise, 3),
                                  f"{100 * found.gap:.0f} %", f"{found.pulls:,.0f}"])  # fmt: skip
     header = ("task", "reward", "its change after each arm, in % of the noise", "noise of one change", "largest gap",
               "tries of each")  # fmt: skip
     return table(header, rows, 3) if rows else NOT_RUN
-
-
-def _hundredths(estimate: Estimate) -> str:
-    value, low, high = (100 * value for value in (estimate.value, estimate.low, estimate.high))
-    return f"{round(value):+d}" + (f" [{round(low):+d}, {round(high):+d}]" if estimate.has_interval else "")
 
 
 def held(studies: Sequence[Evidence]) -> str:

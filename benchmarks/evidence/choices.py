@@ -88,7 +88,6 @@ class ArmEffects:
 
     task: str
     arms: tuple[int, ...]
-    reward: str
     changes: tuple[Estimate, ...]
     """change of the reward after an update with each arm, less the run's mean change, over runs"""
     noise: float
@@ -125,7 +124,7 @@ def arm_effects(evidence: Evidence, method: str, reward: str) -> list[ArmEffects
         if means:
             noise = math.sqrt(float(np.mean(variances)))
             changes = tuple(mean_interval(column) for column in np.array(means).T / noise)
-            found.append(ArmEffects(task, config.arms, reward, changes, noise))
+            found.append(ArmEffects(task, config.arms, changes, noise))
     return found
 
 
@@ -133,8 +132,8 @@ def held(evidence: Evidence, method: str) -> dict[int, int]:
     """Return how many runs of a method, over all tasks, end by taking each arm and hardly any other."""
     config = evidence.comparison.method(method).config
     assert config is not None
-    runs = [run for task in evidence.tasks for run in evidence.comparison.finished(method, task)]
-    return {arm: sum(float(np.mean(run.epochs[-LATE:] == arm)) >= HELD for run in runs) for arm in config.arms}
+    shares = np.concatenate([arm_shares(evidence, method, task, LATE) for task in evidence.tasks])
+    return dict(zip(config.arms, (shares >= HELD).sum(0).tolist(), strict=True))
 
 
 @dataclass(frozen=True)

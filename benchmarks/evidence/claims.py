@@ -74,12 +74,12 @@ def overhead(procgen: Evidence | None) -> list[Claim]:
     return [Claim("ADEPT(R) on {3,2,1} costs about 70 % of PPO on Procgen", measured, runs, HOLDS)]
 
 
-def arm_shares(evidence: Evidence, method: str, task: str) -> Array:
-    """Return, for each finished run, the share of its updates that each arm of the method got, in the arms' order."""
+def arm_shares(evidence: Evidence, method: str, task: str, last: int = 0) -> Array:
+    """Return, for each finished run, the share of its (last) updates that each arm got, in the arms' order."""
     config = evidence.comparison.method(method).config
     assert config is not None
     runs = evidence.comparison.finished(method, task)
-    return np.array([[float(np.mean(run.epochs == arm)) for arm in config.arms] for run in runs])
+    return np.array([[float(np.mean(run.epochs[-last:] == arm)) for arm in config.arms] for run in runs])
 
 
 def shares(evidence: Evidence, ucb: str, thompson: str) -> list[Claim]:
@@ -200,8 +200,13 @@ def rivals(evidence: Evidence, adaptive: Sequence[str]) -> list[Claim]:
 
 def thousands(estimate: Estimate) -> str:
     """Return a difference in steps with its interval, in thousands."""
-    value, low, high = (value / 1000 for value in (estimate.value, estimate.low, estimate.high))
-    return f"{round(value):+d} k" + (f" [{round(low):+d}, {round(high):+d}]" if estimate.has_interval else "")
+    return signed(estimate, 1 / 1000, " k")
+
+
+def signed(estimate: Estimate, scale: float, unit: str = "") -> str:
+    """Return a scaled difference with its interval, in whole numbers with their signs."""
+    value, low, high = (scale * value for value in (estimate.value, estimate.low, estimate.high))
+    return f"{round(value):+d}{unit}" + (f" [{round(low):+d}, {round(high):+d}]" if estimate.has_interval else "")
 
 
 def percent_interval(estimate: Estimate) -> str:
