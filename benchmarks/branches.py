@@ -35,7 +35,7 @@ RESULTS = ROOT / "results" / "branches"
 sys.path.insert(0, str(ROOT))
 
 from adept.presets import BASELINE_EPOCHS, preset  # noqa: E402
-from adept.records import write_aside  # noqa: E402
+from adept.runs.records import write_aside  # noqa: E402
 from adept.seeding import generator_state  # noqa: E402
 from adept.training import Trainer  # noqa: E402
 

@@ -31,8 +31,8 @@ sys.path.insert(0, str(ROOT))
 
 from adept.config import Config, Execution  # noqa: E402
 from adept.envs import Array, Discrete  # noqa: E402
-from adept.machine import describe  # noqa: E402
 from adept.presets import preset  # noqa: E402
+from adept.runs.machine import describe  # noqa: E402
 from adept.schedulers import make_scheduler  # noqa: E402
 from adept.training import Trainer  # noqa: E402
 

@@ -20,8 +20,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     "names": set(),
     "extras": set(),
     "seeding": set(),
-    "machine": set(),
-    "energy": {"extras"},
     "schedulers": {"names"},
     "config": {"names", "schedulers"},
     "presets": {"names", "config"},
@@ -38,20 +36,16 @@ MAY_IMPORT: dict[str, set[str]] = {
         *{"names", "extras", "schedulers", "config", "seeding", "envs", "networks", "normalization", "actors"},
         *{"rollout", "algorithms", "fast", "flops"},
     },
-    "records": {"names", "extras", "config", "machine"},
-    "evaluation": {
+    # A run's folder: what writes it (runner) trains, what reads it (records) does not.
+    "runs": {
         *{"names", "extras", "config", "seeding", "envs", "networks", "normalization", "actors", "algorithms"},
-        *{"records"},
+        *{"flops", "training"},
     },
-    "tracking": {"names", "extras", "config"},
-    "runner": {"names", "extras", "config", "machine", "evaluation", "records", "tracking", "training"},
-    "screen": {"config", "flops", "training"},
     "studies": {
-        *{"names", "extras", "config", "presets", "envs", "flops", "machine", "energy", "records", "training"},
-        *{"evaluation", "runner"},
+        *{"names", "extras", "config", "presets", "envs", "flops", "training", "runs"},
     },
     # A report reads the records of a study against the grid that the study declares; it runs nothing.
-    "report": {"names", "extras", "config", "records", "studies"},
+    "report": {"names", "extras", "config", "runs", "studies"},
     "integrations": {"names", "extras", "schedulers"},
 }
 # The front door: `cli` finds the command, and a command may open every room. No room may import a command.
@@ -148,7 +142,13 @@ def test_the_directions_of_the_design():
     assert reaches["integrations"] <= {"names", "extras", "schedulers"}
     assert not reaches["networks"] & {"rollout", "algorithms", "training"}
     assert not reaches["rollout"] & {"algorithms", "training"}
-    assert not reaches["algorithms"] & {"training", "studies", "records"}
-    assert not reaches["training"] & {"records", "studies", "report", "cli"}
+    assert not reaches["algorithms"] & {"training", "studies", "runs"}
+    assert not reaches["training"] & {"runs", "studies", "report", "cli"}
     assert not reaches["studies"] & {"report", "commands", "cli"}
-    assert not MAY_IMPORT["report"] & {"training", "runner", "algorithms", "envs", "networks"}
+    assert not MAY_IMPORT["report"] & {"training", "algorithms", "envs", "networks"}
+
+
+def test_records_are_read_without_training():
+    read = [path for path in MODULES if room_of(path) == "report" or path.name in ("records.py", "machine.py")]
+    names = {name for path in read for name in imported_modules(path)}
+    assert not [name for name in names if name.startswith(("adept.runs.runner", "adept.training", "torch"))]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from adept.cli import main
-from adept.records import read_config, read_evaluations, read_iterations
+from adept.runs.records import read_config, read_evaluations, read_iterations
 
 TRAIN = ["train", "--env", "minigrid/DoorKey-5x5", "--steps", "8192"]
 

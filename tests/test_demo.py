@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from adept.cli import main
-from adept.runner import summary
+from adept.runs.runner import summary
 
 pytest.importorskip("envpool")
 

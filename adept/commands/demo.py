@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.table import Table
 
 from adept.cli import parse, print_json
+from adept.commands.screen import cost
 from adept.report import ReportOptions, build_report
-from adept.runner import summary
-from adept.screen import number
-from adept.studies.commands import cost
+from adept.runs.panel import number
+from adept.runs.runner import summary
 from adept.studies.driver import run_study
 from adept.studies.engines.local import LocalEngine
 from adept.studies.grid import load_study

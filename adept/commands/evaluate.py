@@ -10,9 +10,9 @@ import tyro
 
 from adept.cli import parse, print_json
 from adept.config import Execution
-from adept.evaluation import evaluate
-from adept.records import append_evaluation
-from adept.screen import number
+from adept.runs.evaluation import evaluate
+from adept.runs.panel import number
+from adept.runs.records import append_evaluation
 
 
 @dataclass(frozen=True)

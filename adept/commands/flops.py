@@ -2,14 +2,74 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+import tyro
+import tyro.conf
+from rich.table import Table
+
 from adept.cli import parse, print_json
-from adept.studies import commands
+from adept.commands.screen import cost, make_console
+from adept.flops import accounting
+from adept.presets import preset
+
+
+@dataclass(frozen=True)
+class FlopsOptions:
+    """Count the compute of an agent, and what each arm saves against always using the largest."""
+
+    env: tyro.conf.Positional[str]
+    """environment as backend/name, for example procgen/bigfish"""
+    algo: Literal["ppo", "drac"] = "ppo"
+    """algorithm that updates the agent"""
+    arms: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="K [K ...]")] = None
+    """numbers of update epochs to choose from; the preset's where none are given"""
+    json: bool = False
+    """print one JSON object, on stdout"""
 
 
 def run(words: list[str]) -> int:
     """Carry out the command."""
-    options = parse(commands.FlopsOptions, "flops", words)
-    result = commands.flops(options)
+    options = parse(FlopsOptions, "flops", words)
+    result = flops(options)
     if options.json:
         print_json(result)
     return 0
+
+
+def flops(options: FlopsOptions) -> dict[str, Any]:
+    """Carry out `adept flops`; return the object for --json."""
+    config = preset(options.env, options.algo, "ucb")
+    if options.arms:
+        config = replace(config, arms=options.arms)
+    result = accounting(config)
+    if not options.json:
+        show_flops(result)
+    return result
+
+
+def show_flops(result: dict[str, Any]) -> None:
+    """Print the compute of an agent."""
+    console = make_console()
+    forward, macs = result["forward_flops"], result["paper_forward_macs"]
+    console.print(
+        f"{result['env']} · {result['algo']} · {result['parameters']:,} parameters\n"
+        f"forward pass of one observation: {forward:,} FLOPs (fully-connected layers alone: {macs:,} MACs)\n"
+        f"one iteration: sampling {cost(result['sampling_flops'])}, an epoch {cost(result['epoch_flops'])}",
+        markup=False, highlight=False,
+    )  # fmt: skip
+    table = Table()
+    for name in ("epochs", "per iteration", "per run", "of it updating", "of the largest arm"):
+        table.add_column(name, justify="right")
+    for arm, values in result["per_arm"].items():
+        table.add_row(
+            arm, cost(values["iteration_flops"]), cost(values["run_flops"]),
+            f"{values['update_share']:.1%}", f"{values['ratio']:.2%}",
+        )  # fmt: skip
+    console.print(table)
+    lines = [f"the arms in turn: {result['ratio_round_robin']:.2%} of the largest arm"]
+    if "paper" in result:
+        paper = result["paper"]
+        lines += [f"with the paper's {paper['minibatches']} minibatches: {paper['ratio_round_robin']:.2%}"]
+    console.print("\n".join(lines), markup=False, highlight=False)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import tyro
 
 from adept.cli import parse
-from adept.evaluation import write_video
+from adept.runs.evaluation import write_video
 
 
 @dataclass(frozen=True)

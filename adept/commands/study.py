@@ -2,27 +2,83 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro.conf
+from rich.table import Table
 
 from adept.cli import parse, print_json
-from adept.studies import commands
-from adept.studies.results import pack
+from adept.commands.screen import cost, make_console
+from adept.config import Execution
+from adept.extras import require
+from adept.studies.driver import check_continuation, run_study
+from adept.studies.engines import Engine
+from adept.studies.engines.local import LocalEngine
+from adept.studies.estimate import estimate, sources
+from adept.studies.grid import load_study
+from adept.studies.progress import duration
+from adept.studies.results import STATES, StudyResults, load_results, pack, results_of
+from adept.studies.work import Settings, last_iteration
+
+
+@dataclass(frozen=True)
+class StudyOptions:
+    """Run a study, or continue it: the same command picks up whatever is not done."""
+
+    study: tyro.conf.Positional[str]
+    """name of a shipped study, or a TOML file"""
+    out: Path
+    """folder of the study; one that holds it already is continued"""
+    engine: Literal["local", "ray"] = "local"
+    """local: processes on this machine; ray: tasks of a Ray cluster that shares the folder"""
+    workers: int = 2
+    """runs side by side, locally or on a local Ray cluster"""
+    address: str | None = None
+    """ray: address of an existing cluster, auto or host:port; none starts a local one"""
+    cpus: float = 1.0
+    """ray: CPUs of one run"""
+    gpus: float = 0.0
+    """ray: GPUs of one run; a fraction lets several runs share one"""
+    retries: int = 2
+    """how often a run that fails is tried again before it is marked failed"""
+    dry_run: bool = False
+    """list the runs with estimated FLOPs and time, and run nothing"""
+    energy: bool = False
+    """measure energy with CodeCarbon"""
+    execution: Execution = field(default_factory=Execution)
+    json: bool = False
+    """print one JSON object at the end, on stdout"""
+
+
+@dataclass(frozen=True)
+class StatusOptions:
+    """Show how a study stands, or pack its records into one file."""
+
+    directory: tyro.conf.Positional[Path]
+    """folder of the study"""
+    json: bool = False
+    """print one JSON object, on stdout"""
 
 
 def run(words: list[str]) -> int:
     """Carry out the command."""
     match words[:1]:
         case ["status"]:
-            options = parse(commands.StatusOptions, "study status", words[1:])
-            return _end(commands.status(options), options.json)
+            options = parse(StatusOptions, "study status", words[1:])
+            return _end(status(options), options.json)
         case ["pack"]:
-            options = parse(commands.StatusOptions, "study pack", words[1:])
+            options = parse(StatusOptions, "study pack", words[1:])
             file = pack(options.directory)
             if not options.json:
                 print(f"{file}: {file.stat().st_size:,} bytes; the folder runs/ is not needed to report")
             return _end({"file": str(file), "bytes": file.stat().st_size}, options.json)
-    wanted = parse(commands.StudyOptions, "study", words)
-    result, code = commands.study(wanted)
+    wanted = parse(StudyOptions, "study", words)
+    result, code = study(wanted)
     _end(result, wanted.json)
     return code
 
@@ -31,3 +87,129 @@ def _end(result: dict[str, Any], json: bool) -> int:
     if json:
         print_json(result)
     return 0
+
+
+def study(options: StudyOptions) -> tuple[dict[str, Any], int]:
+    """Carry out `adept study`; return the object for --json and the exit status.
+
+    The status is 0 when every cell is done, 1 when some failed, and 130 when it was interrupted.
+    """
+    declared = load_study(options.study)
+    if options.dry_run:
+        check_continuation(declared, options.out)
+        return dry_run(results_of(declared, options.out), options.workers, quiet=options.json), 0
+    if options.energy:
+        require("codecarbon", "energy")
+    command = (Path(sys.argv[0]).name, *sys.argv[1:])
+    settings = Settings(execution=options.execution, energy=options.energy, command=command)
+    try:
+        results = run_study(declared, options.out, make_engine(options), settings)
+    except KeyboardInterrupt:
+        print(f"stopped; the same command continues in {options.out}", file=sys.stderr)
+        return status_of(load_results(options.out)), 130
+    if not options.json:
+        show_status(results)
+    return status_of(results), 1 if results.counts()["failed"] else 0
+
+
+def make_engine(options: StudyOptions) -> Engine:
+    """Return the engine asked for."""
+    if options.engine == "local":
+        if options.address is not None:
+            raise ValueError(f"--address {options.address} is for --engine ray; add that, or leave the address out")
+        return LocalEngine(options.workers, options.retries)
+    from adept.studies.engines.ray import RayEngine
+
+    return RayEngine(
+        options.address, workers=options.workers, cpus=options.cpus, gpus=options.gpus, retries=options.retries
+    )
+
+
+def status(options: StatusOptions) -> dict[str, Any]:
+    """Carry out `adept study status`; return the object for --json."""
+    results = load_results(options.directory)
+    if not options.json:
+        show_status(results)
+    return status_of(results)
+
+
+def status_of(results: StudyResults) -> dict[str, Any]:
+    """Return how a study stands, as one JSON-safe object."""
+    study = results.study
+    grid: dict[str, dict[str, dict[str, int]]] = {}
+    for method in study.methods:
+        grid[method.name] = {}
+        for task in study.tasks:
+            found = Counter(cell.state for cell in results.cells if (cell.method, cell.task) == (method.name, task))
+            grid[method.name][task] = {state: found[state] for state in STATES}
+    return {
+        "study": study.name,
+        "directory": str(results.directory),
+        "runs": len(results.cells),
+        "counts": results.counts(),
+        "methods": grid,
+        "running": [
+            {"method": cell.method, "task": cell.task, "seed": cell.seed, "iteration": last_iteration(cell.path),
+             "iterations": study.iterations(cell.task)}
+            for cell in results.cells if cell.state == "running"
+        ],
+        "failed": [
+            {"method": cell.method, "task": cell.task, "seed": cell.seed, "error": cell.error}
+            for cell in results.cells if cell.state == "failed"
+        ],
+    }  # fmt: skip
+
+
+def show_status(results: StudyResults) -> None:
+    """Print the table of methods × tasks: how many runs are done, and what the others are."""
+    study, summary = results.study, status_of(results)
+    table = Table(title=f"{study.title} · {len(study.seeds)} seeds", title_justify="left")
+    table.add_column("method")
+    for task in study.tasks:
+        table.add_column(task)
+    for method in study.methods:
+        row = []
+        for task in study.tasks:
+            counts = summary["methods"][method.name][task]
+            others = [f"{count} {state}" for state, count in counts.items() if count and state != "done"]
+            row.append(", ".join([f"{counts['done']}/{len(study.seeds)} done", *others]))
+        table.add_row(method.label, *row)
+    console = make_console()
+    console.print(table, markup=False)
+    for failed in summary["failed"]:
+        text = f"failed: {failed['task']} · {failed['method']} · seed {failed['seed']}: {failed['error']}"
+        console.print(text, markup=False, highlight=False)
+
+
+def dry_run(results: StudyResults, workers: int, *, quiet: bool = False) -> dict[str, Any]:
+    """Print the cells with what they have left to do; return the same as one JSON-safe object."""
+    estimates = estimate(results)
+    left = [each for each in estimates if each.steps]
+    seconds = math.fsum(each.seconds for each in left)
+    flops = None if any(each.flops is None for each in left) else math.fsum(each.flops or 0.0 for each in left)
+    if not quiet:
+        table = Table(title=f"{results.study.title}: {len(left)} of {len(estimates)} runs to do", title_justify="left")
+        for name in ("task", "method", "seed", "state", "steps left", "epochs", "compute", "time"):
+            table.add_column(name)
+        for each in estimates:
+            table.add_row(
+                each.cell.task, each.cell.method, str(each.cell.seed), each.cell.state, f"{each.steps:,}",
+                f"{each.epochs:.3g}", cost(each.flops), duration(each.seconds),
+            )  # fmt: skip
+        console = make_console()
+        console.print(table, markup=False)
+        times = f"{duration(seconds)} in one process, {duration(seconds / workers)} in {workers}"
+        lines = [f"in all {cost(flops)}; {times}"]
+        lines += ["epochs: if the arms are chosen equally often; with a target KL, at most so many"]
+        lines += [f"time: {source}" for source in sources(estimates)]
+        console.print("\n".join(lines), markup=False, highlight=False)
+    return {
+        "study": results.study.name,
+        "cells": [
+            {"method": each.cell.method, "task": each.cell.task, "seed": each.cell.seed, "state": each.cell.state,
+             "steps": each.steps, "epochs": each.epochs, "flops": each.flops, "seconds": each.seconds}
+            for each in estimates
+        ],
+        "total": {"runs": len(left), "flops": flops, "seconds": seconds, "seconds_of_workers": seconds / workers},
+        "rates": sources(estimates),
+    }  # fmt: skip

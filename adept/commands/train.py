@@ -15,10 +15,10 @@ from adept.config import Config, Execution
 from adept.envs import make_environments
 from adept.extras import require
 from adept.presets import preset
-from adept.records import run_path
-from adept.runner import CHECKPOINT_SECONDS, run_one
+from adept.runs.panel import Screen, result_table
+from adept.runs.records import run_path
+from adept.runs.runner import CHECKPOINT_SECONDS, run_one
 from adept.schedulers import scheduler_class, scheduler_options
-from adept.screen import Screen, result_table
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from adept.extras import require
-from adept.records import write_aside
 from adept.report.analysis import Analysis, Normalization, analyze
 from adept.report.loading import load_comparison
 from adept.report.statistics import RESAMPLES, Estimate
 from adept.report.summary import Summary, interval, percent, summarize
 from adept.report.tables import TABLES
+from adept.runs.records import write_aside
 
 PAGE, FACTS, README = "report.html", "report.json", "README.md"
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from adept.config import Config
-from adept.records import read_config, read_evaluations, read_iterations, read_status
+from adept.runs.records import read_config, read_evaluations, read_iterations, read_status
 from adept.studies.results import Cell, StudyResults
 
 Array = npt.NDArray[np.float64]

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any
 
 from adept.envs import make_environments
-from adept.records import write_aside
+from adept.runs.records import write_aside
 from adept.studies.engines import Engine
 from adept.studies.grid import Study, parse_study, require_continuation
 from adept.studies.progress import Progress

@@ -19,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from adept.records import write_aside
+from adept.runs.records import write_aside
 
 SCHEMA = 1
 FILE = "records.zip"

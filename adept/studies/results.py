@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from adept.config import Config
-from adept.records import read_config, read_evaluations, read_iterations, read_status
+from adept.runs.records import read_config, read_evaluations, read_iterations, read_status
 from adept.studies.grid import Study, cell_path, different_keys, parse_study
 from adept.studies.packing import FILE, PackedRun, read_pack, rounded, write_pack
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from adept.config import Config, Execution
-from adept.energy import EnergyMeter
-from adept.records import RunFolder, read_status
+from adept.runs.energy import EnergyMeter
+from adept.runs.records import RunFolder, read_status
 
 PATIENCE_SECONDS = 60.0
 """How long a run held by another process is waited for: one whose driver or node was lost lets go soon."""
@@ -47,7 +47,7 @@ class Settings:
 
 def run_job(job: Job, settings: Settings, on_record: Callable[[Any], None] | None = None) -> str:
     """Start or continue a cell's run, and return the state that it ends in."""
-    from adept.runner import run_one  # here, so that a driver needs no PyTorch to list or watch cells
+    from adept.runs.runner import run_one  # here, so that a driver needs no PyTorch to list or watch cells
 
     wait_until_free(job.path)
     if settings.command:

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from adept.records import write_aside
 from adept.report.figures import Drawing
+from adept.runs.records import write_aside
 from benchmarks.evidence import blocks, choices, figures
 from benchmarks.evidence.measures import ROOT, Evidence, load
 

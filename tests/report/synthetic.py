@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from adept.records import RunFolder, append_evaluation
+from adept.runs.records import RunFolder, append_evaluation
 from adept.studies.grid import Study, cell_path, parse_study
 
 Values = dict[str, Any]

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adept.records import read_iterations
+from adept.runs.records import read_iterations
 from adept.studies.grid import Study, parse_study
 from adept.studies.results import StudyResults
 

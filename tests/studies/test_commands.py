@@ -6,8 +6,9 @@ import time
 import numpy as np
 import pytest
 
-from adept.energy import EnergyMeter
-from adept.studies import commands
+from adept.commands import flops as flops_command
+from adept.commands import study as commands
+from adept.runs.energy import EnergyMeter
 from adept.studies.estimate import ROUGH_RATES, estimate
 from adept.studies.progress import Progress, duration
 from adept.studies.results import load_results, results_of
@@ -61,8 +62,8 @@ def test_rates_measured_in_the_folder_go_first(study, tmp_path):
 
 
 def test_flops_prints_its_object(capsys):
-    options = commands.FlopsOptions("gymnasium/CartPole-v1", arms=(4, 1))
-    result = commands.flops(options)
+    options = flops_command.FlopsOptions("gymnasium/CartPole-v1", arms=(4, 1))
+    result = flops_command.flops(options)
     assert result["arms"] == [4, 1]
     assert f"{result['forward_flops']:,} FLOPs" in capsys.readouterr().out
 
@@ -133,7 +134,7 @@ def test_progress_guesses_what_is_left(directory, monkeypatch, capsys):  # noqa:
 @pytest.mark.slow
 def test_energy_adds_up_over_starts(tmp_path, monkeypatch):
     pytest.importorskip("codecarbon")
-    monkeypatch.setattr("adept.energy.WRITE_SECONDS", 0.2)
+    monkeypatch.setattr("adept.runs.energy.WRITE_SECONDS", 0.2)
     for _ in range(2):
         with EnergyMeter(tmp_path) as meter:
             deadline = time.monotonic() + 1.0

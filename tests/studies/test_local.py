@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from adept.config import Execution
-from adept.records import read_status
+from adept.runs.records import read_status
 from adept.studies.driver import held, run_study
 from adept.studies.engines import Event
 from adept.studies.engines.local import LocalEngine

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adept.records import RunFolder, append_evaluation
+from adept.runs.records import RunFolder, append_evaluation
 from adept.studies.grid import Study
 from adept.studies.packing import FILE, rounded
 from adept.studies.results import load_results, pack, state_of, undeclared_differences

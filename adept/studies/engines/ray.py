@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from adept.extras import require
-from adept.records import read_status
+from adept.runs.records import read_status
 from adept.studies.engines import TICK_SECONDS, Event
 from adept.studies.work import Job, Settings, mark_failed, run_job
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from adept.config import Config, Execution
-from adept.records import (
+from adept.runs.records import (
     RunFolder,
     load_checkpoint,
     read_config,
@@ -24,7 +24,7 @@ from adept.records import (
     run_path,
     write_aside,
 )
-from adept.runner import run_one
+from adept.runs.runner import run_one
 
 REFERENCE = Execution(fast=False)
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from adept import machine
 from adept.config import Config, Execution
-from adept.evaluation import evaluate
-from adept.records import RunFolder, append_evaluation, load_checkpoint, read_iterations, read_status
-from adept.tracking import TensorBoard, Tracker, WeightsAndBiases
+from adept.runs import machine
+from adept.runs.evaluation import evaluate
+from adept.runs.records import RunFolder, append_evaluation, load_checkpoint, read_iterations, read_status
+from adept.runs.tracking import TensorBoard, Tracker, WeightsAndBiases
 from adept.training import Record, Trainer
 
 CHECKPOINT_SECONDS = 30.0

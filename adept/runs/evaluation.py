@@ -19,7 +19,7 @@ from adept.envs.base import Continuous
 from adept.extras import require
 from adept.networks import make_network
 from adept.normalization import ObservationNormalizer
-from adept.records import load_checkpoint, read_config
+from adept.runs.records import load_checkpoint, read_config
 from adept.seeding import stream_seed
 
 EVALUATION_ENVIRONMENTS = 16

@@ -1,0 +1,1 @@
+"""A run: its folder and records, how it is carried out, shown, tracked, measured and evaluated."""
