@@ -15,7 +15,9 @@ from adept.names import unknown_name
 from adept.presets import preset
 
 CONFIG_KEYS = tuple(entry.name for entry in dataclasses.fields(Config))
-KEYS = ("name", "title", "tasks", "seeds", "until", "baseline", "differs", "base", "methods")
+KEYS = ("name", "title", "tasks", "seeds", "until", "baseline", "criterion", "threshold", "differs", "base", "methods")
+CRITERIA = ("final-score", "mean-score", "steps-to-threshold")
+"""What a study may be decided by: the score at the end, its mean over the run, or the steps until a score is reached."""
 NEVER_DIFFER = ("env", "seed", "steps")
 """Keys that are the grid's own, or without which runs cannot be compared."""
 
@@ -45,6 +47,10 @@ class Study:
     base: Mapping[str, Any]
     until: int | None = None
     """environment steps after which every run pauses, to be continued by a study without this key or a larger one"""
+    criterion: str = "final-score"
+    """the primary criterion: the report and the results page decide by this one measure"""
+    threshold: float | None = None
+    """the score that steps-to-threshold waits for; without it, 90 % of the baseline's final mean on each task"""
     text: str = dataclasses.field(default="", compare=False, repr=False)
     """the TOML that it was read from"""
 
@@ -58,6 +64,13 @@ class Study:
                 raise ValueError(f"the name {name!r} cannot be a folder; use letters, digits, '-' and '_'")
         if self.baseline not in names:
             raise unknown_name("baseline", self.baseline, names)
+        if self.criterion not in CRITERIA:
+            raise unknown_name("criterion", self.criterion, CRITERIA)
+        if self.threshold is not None and self.criterion != "steps-to-threshold":
+            raise ValueError(
+                f"threshold {self.threshold:g} has no use with the criterion {self.criterion!r}; "
+                "leave it out, or declare criterion = 'steps-to-threshold'"
+            )
         for key in self.differs:
             if key in NEVER_DIFFER:
                 raise ValueError(f"methods of a study cannot differ in {key!r}: their runs could not be compared")
@@ -160,6 +173,9 @@ def _build(table: dict[str, Any], text: str) -> Study:
         _require_list("differs", differs, str, "a list of configuration keys")
     if until is not None and (type(until) is not int or until < 1):
         raise ValueError(f"until must be a whole number of environment steps ≥ 1, got {until!r}")
+    threshold = table.get("threshold")
+    if threshold is not None and type(threshold) not in (int, float):
+        raise ValueError(f"threshold must be a score, got {threshold!r}; for example 0.9")
     for key in base:
         if key in ("env", "seed") or key not in CONFIG_KEYS:
             raise unknown_name("key in [base]", key, [name for name in CONFIG_KEYS if name not in ("env", "seed")])
@@ -173,6 +189,8 @@ def _build(table: dict[str, Any], text: str) -> Study:
         differs=tuple(differs),
         base=base,
         until=until,
+        criterion=str(table.get("criterion", "final-score")),
+        threshold=None if threshold is None else float(threshold),
         text=text,
     )
 

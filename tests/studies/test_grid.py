@@ -28,6 +28,13 @@ def test_a_cells_configuration_is_the_preset_then_the_base_then_the_method(study
     assert config == dataclasses.replace(standard, **expected, arms=(2, 1), seed=2)
 
 
+def test_the_criterion_is_declared_with_the_study(study):
+    assert (study.criterion, study.threshold) == ("final-score", None)
+    text = TEXT.replace("seeds = 2", "seeds = 2\ncriterion = 'steps-to-threshold'\nthreshold = 1")
+    declared = parse_study(text, "t")
+    assert (declared.criterion, declared.threshold) == ("steps-to-threshold", 1.0)
+
+
 def test_until_pauses_at_whole_iterations(study):
     paused = parse_study(TEXT.replace("seeds = 2", "seeds = 2\nuntil = 200"), "t")
     assert paused.iterations("gymnasium/CartPole-v1") == 3
@@ -49,6 +56,9 @@ def test_paths_of_cells():
         ("seeds = 2", "seedz = 2", "did you mean 'seeds'"),
         ("seeds = 2", "seeds = 2\nuntil = -1", "until must be"),
         ("seeds = 2", "seeds = 2\nuntil = 10", "less than one rollout"),
+        ("seeds = 2", "seeds = 2\ncriterion = 'mean-scor'", "did you mean 'mean-score'"),
+        ("seeds = 2", "seeds = 2\nthreshold = 0.9", "has no use with the criterion 'final-score'"),
+        ("seeds = 2", "seeds = 2\nthreshold = 'high'", "threshold must be a score"),
         ('baseline = "fixed-2"', 'baseline = "fixed-3"', "did you mean 'fixed-2'"),
         ('"arms"]', '"arms", "steps"]', "cannot differ in 'steps'"),
         ('"arms"]', '"arms", "learning_rat"]', "did you mean 'learning_rate'"),
