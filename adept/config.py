@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from adept.names import unknown_name
+from adept.names import check_reference, unknown_name
 from adept.schedulers import SCHEDULERS, epoch_arms, make_scheduler
 
 RewardSource = Literal["gae-return", "episode-return"]
@@ -112,9 +112,15 @@ class Config:
             )
         if self.steps < self.batch_size:
             raise ValueError(f"steps {self.steps} is less than one rollout of {self.batch_size}; ask for more steps")
-        make_scheduler(self.scheduler, self.arms, seed=self.seed, **self.scheduler_options)
+        # A configuration may come from a stranger's file: a class that it names is imported by the trainer alone.
+        if ":" in self.scheduler:
+            check_reference("scheduler", self.scheduler)
+        else:
+            make_scheduler(self.scheduler, self.arms, seed=self.seed, **self.scheduler_options)
         choices = (*AUGMENTATION_NAMES, *SCHEDULERS)
-        if self.augmentation not in choices and ":" not in self.augmentation:
+        if ":" in self.augmentation:
+            check_reference("augmentation", self.augmentation)
+        elif self.augmentation not in choices:
             raise unknown_name("augmentation", self.augmentation, choices)
 
     def _require(self, name: str, condition: bool, allowed: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+LONGEST_REFERENCE = 200
+
 MOST_LISTED = 30
 """Longer lists of allowed names are cut to the nearest ones: an error is to be read."""
 
@@ -22,3 +24,11 @@ def unknown_name(kind: str, given: str, allowed: Iterable[str]) -> ValueError:
         expected = f"expected one of {len(names)} names" + (f", such as {', '.join(near)}" if near else "")
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return ValueError(f"unknown {kind} {given!r}, {expected}{hint}")
+
+
+def check_reference(kind: str, given: str) -> None:
+    """Check that a name has the form `package.module:Class`, importing nothing."""
+    module, _, attribute = given.partition(":")
+    parts = [*module.split("."), attribute]
+    if len(given) > LONGEST_REFERENCE or not all(part.isidentifier() for part in parts):
+        raise ValueError(f"{kind} {given[:LONGEST_REFERENCE]!r} is no name of a class; give 'package.module:Class'")

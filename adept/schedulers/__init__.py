@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
-from adept.names import unknown_name
+from adept.names import check_reference, unknown_name
 from adept.schedulers.base import Scheduler
 from adept.schedulers.fixed import Fixed
 from adept.schedulers.round_robin import RoundRobin
@@ -56,6 +56,7 @@ def scheduler_class(name: str) -> type[Scheduler[Any]]:
     module, colon, attribute = name.partition(":")
     if not colon:
         raise unknown_name("scheduler", name, SCHEDULERS)
+    check_reference("scheduler", name)
     try:
         found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:

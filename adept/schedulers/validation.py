@@ -33,9 +33,13 @@ def distinct_arms(arms: Sequence[Arm]) -> tuple[Arm, ...]:
 
 def _listed(arms: Any) -> tuple[Any, ...]:
     # A set has no order, and the order decides ties; a text is a list of letters by accident.
-    if isinstance(arms, str | bytes | set | frozenset) or not hasattr(arms, "__iter__"):
+    try:
+        listed = None if isinstance(arms, str | bytes | set | frozenset) else tuple(arms)
+    except TypeError:  # among others a NumPy array of no dimension, which has an __iter__ all the same
+        listed = None
+    if listed is None:
         raise ValueError(f"arms must be a list of values, in an order, got {arms!r}; for example [3, 2, 1]")
-    return tuple(arms)
+    return listed
 
 
 def finite_reward(reward: Any) -> float:

@@ -52,8 +52,11 @@ def test_unknown_option_lists_the_options():
     [
         ("no_such_module:Thing", "No module named 'no_such_module'; give 'package.module:Class'"),
         ("adept.schedulers:Missing", "no attribute 'Missing'; give 'package.module:Class'"),
-        ("adept.schedulers:", "cannot load scheduler"),
-        (":UCB", "cannot load scheduler"),
+        ("adept.schedulers:", "is no name of a class; give 'package.module:Class'"),
+        (":UCB", "is no name of a class"),
+        (".x:y", "is no name of a class"),
+        ("a..b:C", "is no name of a class"),
+        ("a b:C", "is no name of a class"),
         ("math:sqrt", "must be a complete subclass of adept.Scheduler, got <built-in function sqrt>; derive"),
         ("builtins:dict", "must be a complete subclass"),
         ("adept:Scheduler", "must be a complete subclass"),
