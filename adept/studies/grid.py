@@ -17,7 +17,7 @@ from adept.presets import preset
 CONFIG_KEYS = tuple(entry.name for entry in dataclasses.fields(Config))
 KEYS = ("name", "title", "tasks", "seeds", "until", "baseline", "criterion", "threshold", "differs", "base", "methods")
 CRITERIA = ("final-score", "mean-score", "steps-to-threshold")
-"""What a study may be decided by: the score at the end, its mean over the run, or the steps until a score is reached."""
+"""What decides a study: the score at the end, its mean over the run, or the steps until a score is reached."""
 NEVER_DIFFER = ("env", "seed", "steps")
 """Keys that are the grid's own, or without which runs cannot be compared."""
 
