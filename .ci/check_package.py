@@ -1,0 +1,77 @@
+"""Check the built distributions: all files are there, and the README's first lines run with NumPy alone."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import venv
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+# What a reader of the README's loop has already: rollouts, and an update of their own.
+LOOP = """
+from types import SimpleNamespace
+import numpy as np
+policy, updates = None, []
+def collect(policy):
+    return SimpleNamespace(returns=np.array([1.0, 2.0]))
+def update(policy, rollout, epochs):
+    updates.append(epochs)
+"""
+
+
+def main() -> int:
+    """Check the newest wheel and source distribution in dist/."""
+    (wheel,), (source,) = ROOT.glob("dist/*.whl"), ROOT.glob("dist/*.tar.gz")
+    check_files(wheel, source)
+    with tempfile.TemporaryDirectory() as folder:
+        check_install(wheel, Path(folder))
+    print(f"{wheel.name} and {source.name} are complete; the README's lines run with NumPy alone.")
+    return 0
+
+
+def check_files(wheel: Path, source: Path) -> None:
+    """Compare the files in both distributions with those in the repository."""
+    listed = subprocess.run(["git", "ls-files", "adept"], cwd=ROOT, capture_output=True, text=True, check=True)
+    package = {name for name in listed.stdout.split() if (ROOT / name).exists()}
+    in_wheel = set(zipfile.ZipFile(wheel).namelist())
+    with tarfile.open(source) as archive:
+        in_source = {name.partition("/")[2] for name in archive.getnames()}
+    for name, found in ((wheel.name, in_wheel), (source.name, in_source)):
+        if missing := sorted(package - found):
+            raise SystemExit(f"{name} lacks {', '.join(missing)}; add them to package-data in pyproject.toml")
+    others = {name.partition("/")[0] for name in in_wheel if ".dist-info/" not in name} - {"adept"}
+    if others:
+        raise SystemExit(f"{wheel.name} also has {', '.join(sorted(others))}; only adept belongs into it")
+    if tests := [name for name in in_source if name.startswith("tests/")]:
+        raise SystemExit(f"{source.name} has {len(tests)} files of the tests; MANIFEST.in leaves all of them out")
+
+
+def check_install(wheel: Path, folder: Path) -> None:
+    """Install the wheel into an empty environment and run the README's first lines there."""
+    venv.create(folder / "venv", with_pip=True)
+    python = str(folder / "venv" / "bin" / "python")
+    pip = [python, "-m", "pip", "--disable-pip-version-check"]
+    subprocess.run([*pip, "install", "--quiet", "--constraint", str(ROOT / "constraints.txt"), str(wheel)], check=True)
+    listed = subprocess.run([*pip, "freeze", "--all"], capture_output=True, text=True, check=True).stdout
+    names = {re.split(r"==| @ ", line)[0] for line in listed.splitlines()}
+    if names - {"pip", "setuptools"} != {"adept-rl", "numpy"}:
+        raise SystemExit(f"an empty environment now has {', '.join(sorted(names))}; adept-rl needs NumPy alone")
+    lines = re.search(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+    assert lines, "the README has no Python block"
+    program = f"{LOOP}\n{lines[1]}\nassert len(updates) == 100, updates\n"
+    subprocess.run([python, "-c", program], cwd=folder, check=True)
+    adept = [str(folder / "venv" / "bin" / "adept")]
+    subprocess.run([*adept, "--version"], check=True)
+    told = subprocess.run([*adept, "report", "."], cwd=folder, capture_output=True, text=True, check=False)
+    if told.returncode != 2 or "pip install 'adept-rl[train]'" not in told.stderr:
+        raise SystemExit(f"without its extra, `adept report` must name the pip command; it said: {told.stderr}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

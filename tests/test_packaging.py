@@ -1,0 +1,63 @@
+"""What the package index shows: the README without dead links, and one version everywhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import adept
+
+ROOT = Path(__file__).parent.parent
+README = """\
+![a picture](docs/images/gain.png)
+
+Read [docs/report.md](docs/report.md#badges), [the schedulers](docs/schedulers.md) and [the paper](https://arxiv.org/abs/2501.12620).
+"""
+
+
+@pytest.fixture(scope="module")
+def setup() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("adept_setup", ROOT / "setup.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_without_an_address_links_become_text(setup: ModuleType) -> None:
+    assert setup.for_an_index(README, None) == (
+        "Read docs/report.md (`docs/report.md#badges`), the schedulers (`docs/schedulers.md`)"
+        " and [the paper](https://arxiv.org/abs/2501.12620).\n"
+    )
+
+
+def test_with_the_address_of_the_source_links_are_absolute(setup: ModuleType) -> None:
+    shown = setup.for_an_index(README, "https://example.org/adept")
+    assert "![a picture](https://example.org/adept/docs/images/gain.png)" in shown
+    assert "[docs/report.md](https://example.org/adept/docs/report.md#badges)" in shown
+    assert "[the paper](https://arxiv.org/abs/2501.12620)" in shown
+
+
+def test_the_readme_of_the_package_has_no_link_to_a_file(setup: ModuleType) -> None:
+    shown = setup.for_an_index((ROOT / "README.md").read_text(encoding="utf-8"), None)
+    links = re.findall(r"\]\(([^)]+)\)", shown)
+    assert links
+    assert all(link.startswith("https://") for link in links), links
+
+
+def test_the_citation_names_the_version() -> None:
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {adept.__version__}\n" in citation
+
+
+def test_every_tool_of_the_dev_extra_is_pinned() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").lower().replace("_", "-")
+    for requirement in [*extras["dev"], *extras["docs"]]:
+        name = re.split(r"[\[<>=]", requirement)[0].lower()
+        assert name == "adept-rl" or f"\n{name}==" in pins, name
