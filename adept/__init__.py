@@ -1,12 +1,14 @@
 """ADEPT: adaptive data exploitation for deep reinforcement learning.
 
-A bandit chooses the number of update epochs before every update, from the return the last choice led to.
+Schedulers are bandits that choose the number of update epochs from the return that the last choice led to. Hindsight
+measures what the last update was worth, and controllers set epochs and learning rate by it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from adept.controllers import CONTROLLERS, Controller, make_controller
 from adept.schedulers import (
     SCHEDULERS,
     UCB,
@@ -21,26 +23,32 @@ from adept.schedulers import (
 __version__ = "0.2.0"
 
 __all__ = [
+    "CONTROLLERS",
     "SCHEDULERS",
     "UCB",
+    "Controller",
     "Fixed",
     "GaussianThompson",
+    "Hindsight",
     "RoundRobin",
     "Scheduler",
     "epoch_arms",
+    "make_controller",
     "make_scheduler",
     "train",
 ]
 
 if TYPE_CHECKING:
+    from adept.hindsight.loop import Hindsight
     from adept.training import train
 
 
 def __getattr__(name: str) -> Any:
-    """Load the trainer, and PyTorch with it, only when it is asked for."""
-    if name != "train":
+    """Load what needs PyTorch only when it is asked for."""
+    rooms = {"train": "adept.training", "Hindsight": "adept.hindsight.loop"}
+    if name not in rooms:
         raise AttributeError(f"module 'adept' has no attribute {name!r}")
     from adept.extras import require
 
     require("torch", "train")
-    return require("adept.training", "train").train
+    return getattr(require(rooms[name], "train"), name)

@@ -21,6 +21,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "extras": set(),
     "seeding": set(),
     "schedulers": {"names"},
+    "controllers": {"names", "schedulers"},
+    "hindsight": {"names", "extras", "schedulers", "controllers"},
     "config": {"names", "schedulers"},
     "presets": {"names", "config"},
     "envs": {"names", "extras", "config", "seeding"},
@@ -46,16 +48,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     # A report reads the records of a study against the grid that the study declares; it runs nothing.
     "report": {"names", "extras", "config", "runs", "studies"},
-    "integrations": {"names", "extras", "schedulers"},
+    "integrations": {"names", "extras", "schedulers", "controllers", "hindsight"},
 }
 # The front door: `cli` finds the command, and a command may open every room. No room may import a command.
 MAY_IMPORT["cli"] = {"names", "extras"}
 MAY_IMPORT["commands"] = set(MAY_IMPORT)
 MAY_IMPORT["__main__"] = {"cli"}
 # What `import adept` gives; what needs more than NumPy is opened on first use.
-MAY_IMPORT["__init__"] = {"extras", "schedulers", "training"}
+MAY_IMPORT["__init__"] = {"extras", "schedulers", "controllers", "hindsight", "training"}
 
-CORE = ("__init__", "names", "extras", "schedulers")
+CORE = ("__init__", "names", "extras", "schedulers", "controllers", "hindsight")
 """What works with NumPy alone: at module level these import nothing else."""
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -139,7 +141,8 @@ def test_the_directions_of_the_design():
     for room in TopologicalSorter(MAY_IMPORT).static_order():
         reaches[room] |= {far for near in MAY_IMPORT[room] for far in reaches[near]}
     assert reaches["schedulers"] <= {"names", "extras"}
-    assert reaches["integrations"] <= {"names", "extras", "schedulers"}
+    assert reaches["hindsight"] <= {"names", "extras", "schedulers", "controllers"}
+    assert reaches["integrations"] <= {"names", "extras", "schedulers", "controllers", "hindsight"}
     assert not reaches["networks"] & {"rollout", "algorithms", "training"}
     assert not reaches["rollout"] & {"algorithms", "training"}
     assert not reaches["algorithms"] & {"training", "studies", "runs"}

@@ -1,0 +1,144 @@
+"""The contract of controllers: from what the last update left behind to the epochs and stride of the next one."""
+
+from __future__ import annotations
+
+import copy
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from adept.schedulers.saved import mapping
+from adept.schedulers.validation import whole_number
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the last update left behind, judged by the next rollout; None where it is not known."""
+
+    slope_z: float | None = None
+    """slope along the update at its end, in standard errors"""
+    worth: float | None = None
+    """gain of the whole update, in standard deviations of the advantage"""
+    worth_error: float | None = None
+    kl: float | None = None
+    """approximate KL of the last epoch of the update"""
+    clip_fraction: float | None = None
+    epochs_done: int | None = None
+    gains: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    """by epoch: gain over the parameters before the update, and its standard error"""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the next update is made with."""
+
+    epochs: int
+    stride: float = 1.0
+    """factor of the scheduled learning rate"""
+
+
+class Controller(ABC):
+    """Choose epochs and stride of every update, from what the last one left behind.
+
+    A new rule implements `_choose`, `_state` and `_restore`; where it has knobs `options`, where it has something to
+    plot `diagnostics`, and where it guards an update `stops`. Evidence reaches `_choose` with numbers that are not
+    finite taken out, so that a rule has one case of "not known"; an infinite KL stays, since a guard must see it.
+
+    Args:
+        epochs: the preset's epochs per update, K ≥ 1: what the rule starts from.
+        seed: for rules that draw; part of the contract so that every rule is built alike.
+    """
+
+    needs_slope: ClassVar[bool] = False
+    """whether the rule wants `Evidence.slope_z` after every update: two forward passes of the policy"""
+
+    def __init__(self, epochs: int, *, seed: int = 0) -> None:
+        self._epochs = whole_number("epochs", epochs, at_least=1, example=10)
+        self._seed = whole_number("seed", seed, at_least=0, example=0)
+
+    @property
+    def epochs(self) -> int:
+        """The preset's epochs."""
+        return self._epochs
+
+    @property
+    def options(self) -> dict[str, float | str]:
+        """The knobs of this rule, as given; a saved state fits only a controller with the same ones."""
+        return {}
+
+    def step(self, evidence: Evidence | None) -> Choice:
+        """Take note of what the last update left behind, and choose for the next; None: nothing is known of it."""
+        return self._choose(None if evidence is None else _finite(evidence))
+
+    def stops(self, kl: float) -> bool:
+        """Say whether an update must end after an epoch with this approximate KL."""
+        return False
+
+    def diagnostics(self) -> dict[str, float]:
+        """Return what a plot of the decisions wants, as name → number."""
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything that the future choices depend on, as JSON-safe values."""
+        return {
+            "controller": type(self).__name__,
+            "epochs": self._epochs,
+            "options": self.options,
+            "rule": self._state(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state; on a state that does not fit, raise `ValueError` and change nothing."""
+        restored = copy.deepcopy(self)
+        try:
+            restored._load(state)
+        except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
+            raise ValueError(
+                f"cannot load this state into {type(self).__name__}: {error}; nothing was changed, load what "
+                "`state_dict` of the same controller, with the same epochs and options, returned"
+            ) from error
+        self.__dict__.update(restored.__dict__)
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        mine = self.state_dict()
+        mapping("the state", state, mine)
+        for key in ("controller", "epochs", "options"):
+            if state[key] != mine[key]:
+                raise ValueError(f"it is of a controller with {key} {state[key]!r}, this one has {mine[key]!r}")
+        self._restore(mapping("the rule's state", state["rule"], mine["rule"]))
+
+    @abstractmethod
+    def _choose(self, evidence: Evidence | None) -> Choice:
+        """Return epochs and stride of the next update."""
+
+    @abstractmethod
+    def _state(self) -> dict[str, Any]:
+        """Return the rule's own state, JSON-safe, under the same keys at all times."""
+
+    @abstractmethod
+    def _restore(self, rule: Mapping[str, Any]) -> None:
+        """Set the rule's own state from what `_state` returned; raise `ValueError` where it cannot have."""
+
+    def __repr__(self) -> str:
+        knobs = "".join(f", {name}={value!r}" for name, value in self.options.items())
+        return f"{type(self).__name__}({self._epochs}{knobs})"
+
+
+def _finite(evidence: Evidence) -> Evidence:
+    """Return the evidence with numbers that are not finite as None, or left out."""
+
+    def known(value: float | None) -> float | None:
+        return value if value is not None and math.isfinite(value) else None
+
+    kl = evidence.kl
+    return Evidence(
+        known(evidence.slope_z),
+        known(evidence.worth),
+        known(evidence.worth_error),
+        kl if kl is None or kl == math.inf else known(kl),
+        known(evidence.clip_fraction),
+        evidence.epochs_done,
+        {epoch: pair for epoch, pair in evidence.gains.items() if all(map(math.isfinite, pair))},
+    )

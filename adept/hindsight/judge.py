@@ -1,0 +1,190 @@
+"""The judge: hold the parameters before an update and let the next rollout say what the update was worth.
+
+PyTorch is imported when a judge is made, so that `import adept` needs NumPy alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from adept.extras import require
+from adept.hindsight.estimates import NOTHING, Estimate, gain, kl, slope, step_kl
+from adept.hindsight.verdict import LENGTHS, Verdict
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+Taken = TypeVar("Taken")
+LogProbs = Callable[[], Any]
+"""Returns the log-probabilities of the rollout's actions under the present parameters, one per row."""
+
+
+class Weights(Protocol[Taken]):
+    """Parameters of a policy that can be taken, and exchanged for others for a while."""
+
+    def take(self) -> Taken:
+        """Return a copy of the present parameters."""
+
+    def present(self) -> AbstractContextManager[None]:
+        """Leave the present parameters in place; undo whatever else changes."""
+
+    def at(self, taken: Taken) -> AbstractContextManager[None]:
+        """Put other parameters in place for a while, and restore the present ones bit for bit."""
+
+    def along(self, start: Taken, share: float) -> AbstractContextManager[None]:
+        """Put start + share·(present - start) in place for a while; share may be above 1."""
+
+
+class ModuleWeights:
+    """The trainable parameters of any module, whatever its optimiser, device or number type.
+
+    Memory: one copy of the trainable parameters for each `take`, and one more while `at` or `along` last, plus one
+    tensor; on the host instead of the device with `host_copy`. Frozen parameters are neither copied nor moved.
+    What the code inside `at` and `along` does to buffers, to modes (train or eval) and to PyTorch's generators is
+    undone, and nothing inside is differentiated, so that `.grad` stays as it is.
+    """
+
+    def __init__(self, module: nn.Module, *, host_copy: bool = False) -> None:
+        self._torch: Any = require("torch", "train")
+        self._module, self._host_copy = module, host_copy
+
+    def take(self) -> list[Tensor]:
+        """Return a copy of the present trainable parameters."""
+        return [self._copy(parameter.data) for parameter in self._parameters()]
+
+    @contextmanager
+    def present(self) -> Iterator[None]:
+        """Restore parameters, buffers, modes and generators at the end, also after an error.
+
+        Writing through `.data` leaves the versions of the parameters alone, so that graphs made before stay valid.
+        """
+        parameters, parts = self._parameters(), list(self._module.modules())
+        buffers = [(part, dict(part._buffers), part.training) for part in parts]
+        tensors = [each for _, own, _ in buffers for each in own.values() if each is not None]
+        saved, kept = self.take(), [self._copy(tensor) for tensor in tensors]
+        devices = {each.device for each in (*parameters, *tensors) if each.device.type == "cuda"}
+        with self._torch.random.fork_rng(devices=list(devices)), self._torch.no_grad():
+            try:
+                yield
+            finally:
+                for tensor, value in zip((*parameters, *tensors), (*saved, *kept), strict=True):
+                    tensor.data.copy_(value)
+                for part, own, training in buffers:
+                    part._buffers.update(own)
+                    part.training = training
+
+    @contextmanager
+    def at(self, taken: Sequence[Tensor]) -> Iterator[None]:
+        """Put other parameters in place for a while, and restore the present ones bit for bit."""
+        with self.present():
+            for parameter, value in zip(self._parameters(), taken, strict=True):
+                parameter.data.copy_(value)
+            yield
+
+    @contextmanager
+    def along(self, start: Sequence[Tensor], share: float) -> Iterator[None]:
+        """Put start + share·(present - start) in place for a while; share may be above 1."""
+        torch = self._torch
+        with self.present():
+            for parameter, value in zip(self._parameters(), start, strict=True):
+                # In float32 at least: a share of a small step is lost in half precision until the end.
+                wide = torch.promote_types(parameter.dtype, torch.float32)
+                begin = value.to(parameter.device, wide)
+                parameter.data.copy_(begin + share * (parameter.data.to(wide) - begin))
+            yield
+
+    def _parameters(self) -> list[nn.Parameter]:
+        return [parameter for parameter in self._module.parameters() if parameter.requires_grad]
+
+    def _copy(self, values: Tensor) -> Tensor:
+        # `copy=True` copies also where the tensor is on the host already.
+        return values.to("cpu", copy=True) if self._host_copy else values.clone()
+
+
+class Judge(Generic[Taken]):
+    """Judge the last update on the rollout that came after it.
+
+    `begin` before an update takes θ₀, `mark` after an epoch takes θ_k, both optional to repeat; `judge` on the next
+    rollout, collected with the parameters present then, compares them. Cost: one forward pass of the policy over the
+    rows for each set of parameters (two for the slope; θ₀ and the deployed ones for gains; one per epoch and length).
+    """
+
+    def __init__(
+        self,
+        weights: Weights[Taken],
+        *,
+        epsilon: float = 0.25,
+        limit: float = 5.0,
+        lengths: Sequence[float] = LENGTHS,
+    ) -> None:
+        self._weights, self._epsilon, self._limit, self._lengths = weights, epsilon, limit, tuple(lengths)
+        self.start: Taken | None = None
+        self.waypoints: dict[int, Taken] = {}
+
+    def begin(self) -> None:
+        """Take the parameters as those before an update."""
+        self.waypoints.clear()
+        self.start = None  # frees the memory before the copy
+        self.start = self._weights.take()
+
+    def mark(self, epoch: int) -> None:
+        """Take the parameters as those after so many epochs of the update."""
+        self.waypoints[epoch] = self._weights.take()
+
+    def judge(
+        self,
+        log_probs: LogProbs,
+        advantages: npt.ArrayLike,
+        groups: npt.ArrayLike,
+        *,
+        deployed: npt.ArrayLike | None = None,
+        slope_too: bool = True,
+        gains_too: bool = True,
+    ) -> Verdict | None:
+        """Return what the last update was worth; None where `begin` was not called before.
+
+        `deployed` are the log-probabilities under the present parameters where the rollout has them: saves a pass.
+        """
+        if self.start is None:
+            return None
+        advantages = as_numpy(advantages)
+        direction, divergence = NOTHING, float("nan")
+        if slope_too:
+            ends = (1 + self._epsilon, 1 - self._epsilon)
+            longer, shorter = (self._passed(log_probs, self._weights.along(self.start, end)) for end in ends)
+            direction = slope(longer, shorter, advantages, groups, self._epsilon)
+            divergence = step_kl(longer, shorter, self._epsilon)
+        if not gains_too:
+            return Verdict(direction, rows=advantages.size, kl=divergence)
+        present = self._passed(log_probs, self._weights.present()) if deployed is None else as_numpy(deployed)
+        start = self._passed(log_probs, self._weights.at(self.start))
+
+        at, along = self._weights.at, self._weights.along
+
+        def over_start(place: AbstractContextManager[None]) -> Estimate:
+            return gain(self._passed(log_probs, place), present, advantages, groups, self._limit, over=start)
+
+        return Verdict(
+            direction,
+            gain(present, present, advantages, groups, self._limit, over=start),
+            {epoch: over_start(at(taken)) for epoch, taken in self.waypoints.items()},
+            {length: over_start(along(self.start, length)) for length in self._lengths},
+            advantages.size,
+            kl(present, start),
+        )
+
+    def _passed(self, log_probs: LogProbs, place: AbstractContextManager[None]) -> npt.NDArray[Any]:
+        with place:
+            return as_numpy(log_probs())
+
+
+def as_numpy(values: Any) -> npt.NDArray[Any]:
+    """Return a tensor or anything like an array as a NumPy array of float64."""
+    if hasattr(values, "detach"):
+        values = values.detach().double().cpu().numpy()
+    return np.asarray(values, np.float64)

@@ -1,0 +1,123 @@
+"""Hindsight for a training loop of one's own: watch every update, and let the result set the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from adept.controllers import Choice, Controller, make_controller
+from adept.hindsight.estimates import Groups, time_groups
+from adept.hindsight.judge import Judge, LogProbs, ModuleWeights, as_numpy
+from adept.hindsight.verdict import Verdict
+from adept.schedulers.validation import whole_number
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+
+class Hindsight:
+    """Judge each update by the rollout that follows it, and choose epochs and stride of the next update.
+
+    ```
+    hindsight = adept.Hindsight(policy, epochs=10)
+    for iteration in range(iterations):
+        rollout = collect(policy)
+        plan = hindsight.step(lambda: log_prob(policy, rollout), rollout.advantages)
+        update(policy, rollout, plan.epochs, learning_rate * plan.stride)
+    ```
+    Call `step` once per rollout, after collecting it and before updating on it. `mark` after an epoch and `stops`
+    inside the update are optional.
+
+    Args:
+        policy: any PyTorch module; its trainable parameters are what an update moves.
+        epochs: the epochs per update that the loop was tuned for.
+        control: choose epochs and stride; off, the plan is always (epochs, 1) and the updates are only watched.
+        dear: what the controller saves, "samples" or "compute" (see `adept.controllers.Hindsight`).
+        host_copy: keep the copies of the parameters on the host. The device then holds one copy of the trainable
+            parameters less; each judged policy costs two transfers.
+        gains_every: iterations between two measurements of gains (`verdict.update_worth`, `by_length`, `by_epoch`).
+            The slope is measured every time, at two forward passes; gains take five more, and one for each epoch
+            marked. 0 means never.
+        options: further options of the controller, such as gain or leak.
+    """
+
+    def __init__(
+        self,
+        policy: nn.Module,
+        epochs: int = 10,
+        *,
+        control: bool = True,
+        dear: str = "samples",
+        host_copy: bool = False,
+        gains_every: int = 10,
+        **options: Any,
+    ) -> None:
+        self.controller: Controller = make_controller("hindsight", epochs, dear=dear, **options)
+        self.control = control
+        self.verdict: Verdict | None = None
+        """what the last rollout said of the update before it"""
+        self.plan = Choice(self.controller.epochs)
+        """what the last call of `step` returned"""
+        self._gains_every = whole_number("gains_every", gains_every, at_least=0, example=10)
+        self._judge: Judge[list[Tensor]] = Judge(ModuleWeights(policy, host_copy=host_copy))
+        self._records: list[dict[str, float]] = []
+        self._steps = 0
+
+    def step(self, log_probs: LogProbs, advantages: npt.ArrayLike, *, groups: npt.ArrayLike | None = None) -> Choice:
+        """Judge the last update on this rollout, take the parameters as they are, and return the next plan.
+
+        Args:
+            log_probs: returns the log-probabilities of the rollout's actions under the present parameters of the
+                policy, one per row, in the order of the advantages. Called several times, with other parameters in
+                place; everything is restored, also when it raises.
+            advantages: of the same rows. Given as (steps, environments), the standard errors are right by themselves;
+                flat, the rows must be in order of time or of environment, not shuffled.
+            groups: which group each row belongs to, where neither holds; rows of different groups are independent.
+        """
+        values = as_numpy(advantages)
+        due = bool(self._gains_every) and self._steps % self._gains_every == 0
+        rows = _groups(values) if groups is None else groups
+        self.verdict = self._judge.judge(log_probs, values, rows, gains_too=due)
+        evidence = None if self.verdict is None else self.verdict.evidence()
+        if self.control:
+            self.plan = self.controller.step(evidence)
+        self._steps += 1
+        self._note()
+        self._judge.begin()
+        return self.plan
+
+    def mark(self, epoch: int) -> None:
+        """Take the parameters after an epoch of the update, so that its gain is judged, too: one copy each."""
+        if self._gains_every and self._steps % self._gains_every == 0:
+            self._judge.mark(epoch)
+
+    def stops(self, kl: float) -> bool:
+        """Say whether the update must end after an epoch with this approximate KL; never while only watching."""
+        return self.control and self.controller.stops(kl)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the controller, JSON-safe. Parameters are not in it: the first update after loading is
+        not judged.
+        """
+        return {"steps": self._steps, "controller": self.controller.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state."""
+        steps = whole_number("steps", state["steps"], at_least=0, example=0)
+        self.controller.load_state_dict(state["controller"])
+        self._steps = steps
+
+    def _note(self) -> None:
+        """Keep what was seen for the advice: the last thousand updates."""
+        record = {"epochs": float(self.plan.epochs), "stride": self.plan.stride}
+        self._records = [*self._records[-999:], record | ({} if self.verdict is None else self.verdict.columns())]
+
+
+def _groups(advantages: npt.NDArray[Any]) -> Groups:
+    """Return the groups of rows by the shape of the advantages: (steps, environments), or flat and in order."""
+    if advantages.ndim > 1:
+        return time_groups(advantages.shape[0], int(np.prod(advantages.shape[1:])))
+    return time_groups(len(advantages), 1)

@@ -1,0 +1,59 @@
+"""What the next rollout says of the last update."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from adept.controllers.base import Evidence
+from adept.hindsight.estimates import NOTHING, Estimate
+
+LENGTHS = (0.5, 1.5, 2.0)
+"""Lengths of the step that are judged beside the one taken."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the last update was worth. Gains are over θ₀, the parameters before it, so that all of them compare.
+
+    Units: standard deviations of the advantage (gains), the same per length of the update (slope).
+    """
+
+    slope: Estimate = NOTHING
+    """derivative of J along the update at its end; positive: it stopped short, negative: it overshot"""
+    update_worth: Estimate = NOTHING
+    """gain of the deployed parameters over θ₀"""
+    by_epoch: Mapping[int, Estimate] = field(default_factory=dict)
+    """gain of the parameters after k epochs over θ₀"""
+    by_length: Mapping[float, Estimate] = field(default_factory=dict)
+    """gain of θ₀ + α(θ_d - θ₀) over θ₀"""
+    rows: int = 0
+    """rows that were judged"""
+    kl: float = math.nan
+    """KL(π_d ‖ π₀) on these rows; to second order where only the slope was measured"""
+
+    def columns(self) -> dict[str, float]:
+        """Return the verdict as columns of a record; NaN where nothing is known."""
+        return {
+            "slope": self.slope.value,
+            "slope_z": self.slope.z if self.slope.known else math.nan,
+            "update_worth": self.update_worth.value,
+            **{f"gain/{epoch}": estimate.value for epoch, estimate in self.by_epoch.items()},
+            **{f"gain/x{length:g}": estimate.value for length, estimate in self.by_length.items()},
+        }
+
+    def evidence(
+        self, *, kl: float | None = None, clip_fraction: float | None = None, epochs_done: int | None = None
+    ) -> Evidence:
+        """Return what a controller takes; without a KL of the update itself, the one seen from this rollout."""
+        seen = None if math.isnan(self.kl) else self.kl
+        return Evidence(
+            slope_z=self.slope.z if self.slope.known else None,
+            worth=self.update_worth.value if self.update_worth.known else None,
+            worth_error=self.update_worth.error if self.update_worth.known else None,
+            kl=seen if kl is None else kl,
+            clip_fraction=clip_fraction,
+            epochs_done=epochs_done,
+            gains={epoch: (each.value, each.error) for epoch, each in self.by_epoch.items() if each.known},
+        )

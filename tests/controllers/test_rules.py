@@ -1,0 +1,174 @@
+"""Controllers by hand: each rule's numbers, step by step."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from adept.controllers import CONTROLLERS, Choice, Controller, Evidence, Hindsight, KLEpochs, KLRate, make_controller
+
+INF, NAN = math.inf, math.nan
+
+
+def strides(controller, evidences):
+    return [controller.step(evidence).stride for evidence in evidences]
+
+
+def test_hindsight_by_hand():
+    rule = Hindsight(10, gain=0.3, leak=0.1)
+    assert rule.step(None) == Choice(10, 1.0)
+    push = 0.3 * math.tanh(1.0)  # z = 2
+    assert rule.step(Evidence(slope_z=2.0)) == Choice(10, pytest.approx(math.exp(push)))
+    assert rule.step(Evidence(slope_z=-2.0)).stride == pytest.approx(math.exp(0.9 * push - push))
+    assert rule.step(Evidence(slope_z=0.0)).stride == pytest.approx(math.exp(0.9 * (0.9 * push - push)))
+
+
+def test_hindsight_begins_at_the_movement_of_the_preset():
+    assert Hindsight(10, dear="samples").step(None) == Choice(10, 1.0)
+    assert Hindsight(10, dear="compute").step(None) == Choice(3, 10 / 3)
+    assert Hindsight(8, dear="compute", share=0.5).step(None) == Choice(4, 2.0)
+    assert Hindsight(1, dear="compute").step(None) == Choice(1, 1.0)
+
+
+def test_hindsights_guard():
+    rule = Hindsight(10, gain=0.3, leak=0.0)
+    down = 0.3 * math.tanh(-1.5)
+    found = strides(rule, [Evidence(slope_z=9.0, kl=0.051), Evidence(kl=INF), Evidence(slope_z=0.0, kl=0.05)])
+    assert found == pytest.approx([math.exp(down), math.exp(2 * down), math.exp(2 * down)])
+    assert [rule.stops(kl) for kl in (0.1, 0.11, NAN, INF)] == [False, True, True, True]
+    assert not KLRate(3).stops(9.0)
+
+
+def test_hindsight_stays_within_32():
+    rule = Hindsight(10, leak=0.0)
+    assert max(strides(rule, [Evidence(slope_z=50.0)] * 30)) == pytest.approx(32)
+    assert min(strides(rule, [Evidence(slope_z=-50.0)] * 60)) == pytest.approx(1 / 32)
+
+
+def test_hindsights_smoothing_has_unit_variance_on_noise():
+    rng = np.random.default_rng(0)
+    rule = Hindsight(10, smoothing=4)
+    found = []
+    for z in rng.standard_normal(20_000):
+        rule.step(Evidence(slope_z=z))
+        found.append(rule.diagnostics()["z"])
+    assert np.var(found) == pytest.approx(1, abs=0.06)
+    # z = 1 again and again: the average is 1 - 0.75ⁿ, over √(0.25/1.75).
+    rule = Hindsight(10, smoothing=4)
+    for _ in range(3):
+        rule.step(Evidence(slope_z=1.0))
+    assert rule.diagnostics()["z"] == pytest.approx((1 - 0.75**3) * math.sqrt(7))
+
+
+def test_hindsights_leak_in_silence():
+    rule = Hindsight(10, gain=0.3, leak=0.1, anchor="silence")
+    push = math.tanh(1.0)
+    first = 0.3 * push
+    second = (1 - 0.1 * (1 - push**2)) * first + 0.3 * push
+    assert strides(rule, [Evidence(slope_z=2.0)] * 2) == pytest.approx([math.exp(first), math.exp(second)])
+
+
+@pytest.mark.parametrize("options", [{}, {"anchor": "silence", "leak": 0.15}], ids=["always", "silence"])
+def test_noise_keeps_the_stride_within_a_factor_of_three(options):
+    """With permuted advantages z is standard normal: within [⅓, 3] in at least 95 % of runs of 300 updates."""
+    rng, kept = np.random.default_rng(1), 0
+    for _ in range(400):
+        rule = Hindsight(10, dear="compute", **options)
+        start = rule.step(None).stride
+        found = strides(rule, [Evidence(slope_z=z) for z in rng.standard_normal(300)])
+        kept += all(1 / 3 <= stride / start <= 3 for stride in found)
+    assert kept / 400 >= 0.95
+
+
+def test_kl_rate_by_hand():
+    rule = KLRate(3, target=0.01)
+    kls = (0.021, 0.02, 0.005, 0.0049, 0.0049, 0.0, None, NAN, INF)
+    expected = [1 / 1.5, 1 / 1.5, 1 / 1.5, 1.0, 1.5, 1.5, 1.5, 1.5, 1.0]
+    assert strides(rule, [Evidence(kl=kl) for kl in kls]) == pytest.approx(expected)
+    assert rule.step(None).epochs == 3
+    assert strides(KLRate(3), [Evidence(kl=1e-4)] * 20)[-1] == 32
+    assert strides(KLRate(3), [Evidence(kl=1.0)] * 20)[-1] == 1 / 32
+
+
+def test_kl_epochs_by_hand():
+    rule = KLEpochs(4, target=0.01, clipped=0.2)
+    cases = [(0.021, 0.0), (0.004, 0.21), (0.004, 0.2), (0.01, 0.1), (0.02, 0.2), (0.004, None), (None, 0.9)]
+    found = [rule.step(Evidence(kl=kl, clip_fraction=clipped)).epochs for kl, clipped in cases]
+    assert found == [3, 2, 3, 3, 3, 4, 4]
+    assert KLEpochs(2).step(None) == Choice(2, 1.0)
+    assert [KLEpochs(1).step(Evidence(kl=1.0)).epochs, *(_epochs(KLEpochs(1), 3))] == [1, 2, 2, 2]
+    assert _epochs(KLEpochs(4, most=5.0), 3) == [5, 5, 5]
+
+
+def _epochs(rule, count):
+    return [rule.step(Evidence(kl=1e-4)).epochs for _ in range(count)]
+
+
+@pytest.fixture(params=sorted(CONTROLLERS))
+def name(request):
+    return request.param
+
+
+EVIDENCE = [Evidence(slope_z=1.5, kl=0.004, clip_fraction=0.1), Evidence(slope_z=-0.3, kl=0.06), Evidence(kl=0.001)]
+
+
+def test_a_state_goes_through_json_and_continues(name):
+    one, other = make_controller(name, 5), make_controller(name, 5)
+    for evidence in EVIDENCE:
+        one.step(evidence)
+    other.load_state_dict(json.loads(json.dumps(one.state_dict(), allow_nan=False)))
+    assert other.state_dict() == one.state_dict()
+    assert [one.step(each) for each in EVIDENCE] == [other.step(each) for each in EVIDENCE]
+
+
+def test_a_state_that_does_not_fit_changes_nothing(name):
+    rule = make_controller(name, 5)
+    rule.step(EVIDENCE[0])
+    good = rule.state_dict()
+    key = next(iter(good["rule"]))
+    broken = [
+        {},
+        {**good, "epochs": 6},
+        {**good, "controller": "Other"},
+        {**good, "options": {**good["options"], "target": 9.0}},
+        {**good, "rule": {}},
+        *({**good, "rule": {**good["rule"], key: value}} for value in (NAN, INF, "1", None, 1e99)),
+        [],
+    ]
+    for state in broken:
+        with pytest.raises(ValueError, match="nothing was changed"):
+            rule.load_state_dict(state)
+        assert rule.state_dict() == good
+
+
+def test_what_is_not_finite_counts_as_not_known(name):
+    for bad in (NAN, INF, -INF):
+        rule, silent = make_controller(name, 5), make_controller(name, 5)
+        strange = Evidence(bad, bad, bad, NAN if bad == INF else bad, bad, gains={1: (bad, 0.1)})
+        assert rule.step(strange) == silent.step(Evidence())
+        assert rule.state_dict() == silent.state_dict()
+
+
+def test_nothing_known_is_the_start(name):
+    rule = make_controller(name, 5)
+    assert {rule.step(None) for _ in range(3)} == {Choice(5, 1.0)}
+
+
+def test_names_and_options():
+    assert isinstance(make_controller("kl-rate", 3, target=0.02), Controller)
+    with pytest.raises(ValueError, match="did you mean 'hindsight'"):
+        make_controller("hindsigt", 3)
+    with pytest.raises(ValueError, match="did you mean 'target'"):
+        make_controller("kl-rate", 3, tarjet=0.02)
+    with pytest.raises(ValueError, match="samples, compute"):
+        make_controller("hindsight", 3, dear="time")
+    with pytest.raises(ValueError, match="epochs must be a whole number"):
+        make_controller("hindsight", 0)
+    with pytest.raises(ValueError, match="most must be 0 or at least"):
+        make_controller("kl-epochs", 3, most=2)
+    assert repr(KLRate(3)) == "KLRate(3, target=0.01, factor=1.5, band=2.0, furthest=32.0)"
+    assert Hindsight.needs_slope
+    assert not KLRate.needs_slope

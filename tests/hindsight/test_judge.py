@@ -1,0 +1,202 @@
+"""The judge moves parameters and leaves no trace."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from adept.hindsight.estimates import gain, kl, slope, time_groups
+from adept.hindsight.judge import Judge, ModuleWeights
+
+STEPS, ENVIRONMENTS = 16, 8
+
+
+class Policy(nn.Module):
+    """A small network with all that could be disturbed: dropout, batch norm, a frozen part and tied weights."""
+
+    def __init__(self, dtype=torch.float32):
+        super().__init__()
+        self.first, self.norm = nn.Linear(3, 6), nn.BatchNorm1d(6)
+        self.drop, self.second, self.tied = nn.Dropout(0.3), nn.Linear(6, 6), nn.Linear(6, 6)
+        self.tied.weight = self.second.weight
+        self.frozen = nn.Linear(6, 4).requires_grad_(False)
+        self.register_buffer("calls", torch.zeros(()))
+        self.to(dtype)
+
+    def forward(self, rows):
+        self.calls = self.calls + 1
+        hidden = self.drop(self.norm(self.first(rows)).tanh())
+        return torch.log_softmax(self.frozen(self.tied(self.second(hidden).tanh())).float(), -1)
+
+
+@pytest.fixture(params=[torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+def policy(request):
+    torch.manual_seed(0)
+    return Policy(request.param)
+
+
+def rollout(dtype=torch.float32):
+    generator = torch.Generator().manual_seed(1)
+    rows = torch.randn(STEPS * ENVIRONMENTS, 3, generator=generator).to(dtype)
+    actions = torch.randint(4, (len(rows),), generator=generator)
+    return rows, actions, torch.randn(STEPS, ENVIRONMENTS, generator=generator)
+
+
+def log_probs(policy, rows, actions):
+    return policy(rows).gather(1, actions[:, None])[:, 0]
+
+
+def move(policy, seed, size=0.02):
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            if parameter.requires_grad:
+                parameter += size * torch.randn(parameter.shape, generator=generator).to(parameter.dtype)
+
+
+def snapshot(policy):
+    """Everything that a judge could disturb."""
+    return copy.deepcopy(
+        {
+            "state": {name: value.clone() for name, value in policy.state_dict().items()},
+            "modes": [part.training for part in policy.modules()],
+            "gradients": [parameter.grad for parameter in policy.parameters()],
+            "rng": torch.get_rng_state(),
+            "grad": torch.is_grad_enabled(),
+        }
+    )
+
+
+def same(first, second):
+    assert first["modes"] == second["modes"]
+    assert first["grad"] == second["grad"]
+    assert torch.equal(first["rng"], second["rng"])
+    assert all(torch.equal(first["state"][name], second["state"][name]) for name in first["state"])
+    for one, other in zip(first["gradients"], second["gradients"], strict=True):
+        assert (one is None and other is None) or torch.equal(one, other)
+
+
+@pytest.mark.parametrize("host_copy", [False, True])
+def test_everything_is_restored_bit_for_bit(policy, host_copy):
+    rows, actions, advantages = rollout(policy.first.weight.dtype)
+    judge = Judge(ModuleWeights(policy, host_copy=host_copy))
+    policy(rows).sum().backward()
+    judge.begin()
+    move(policy, 2)
+    judge.mark(1)
+    move(policy, 3)
+    before, objects = snapshot(policy), [id(each) for each in (*policy.parameters(), *policy.buffers())]
+
+    def careless():
+        policy.drop.eval()
+        torch.rand(3)
+        return log_probs(policy, rows, actions)
+
+    verdict = judge.judge(careless, advantages, time_groups(STEPS, ENVIRONMENTS))
+    same(before, snapshot(policy))
+    assert objects == [id(each) for each in (*policy.parameters(), *policy.buffers())]
+    assert verdict.slope.known
+    assert verdict.by_epoch[1].known
+    assert set(verdict.by_length) == {0.5, 1.5, 2.0}
+    assert verdict.rows == STEPS * ENVIRONMENTS
+    assert verdict.kl > 0
+
+
+@pytest.mark.parametrize("fails_at", range(8))
+def test_everything_is_restored_when_the_function_raises(fails_at):
+    torch.manual_seed(0)
+    policy = Policy()
+    rows, actions, advantages = rollout()
+    judge = Judge(ModuleWeights(policy))
+    judge.begin()
+    move(policy, 2)
+    judge.mark(1)
+    move(policy, 3)
+    before, calls = snapshot(policy), []
+
+    def failing():
+        policy.eval()
+        calls.append(0)
+        if len(calls) > fails_at:
+            raise RuntimeError("out of memory")
+        return log_probs(policy, rows, actions)
+
+    with pytest.raises(RuntimeError, match="out of memory"):
+        judge.judge(failing, advantages, time_groups(STEPS, ENVIRONMENTS))
+    same(before, snapshot(policy))
+
+
+def test_the_numbers_are_those_of_the_estimates():
+    torch.manual_seed(0)
+    policy = Policy().eval()
+    rows, actions, advantages = rollout()
+    groups = time_groups(STEPS, ENVIRONMENTS)
+    points = {0: copy.deepcopy(policy)}
+    judge = Judge(ModuleWeights(policy))
+    judge.begin()
+    move(policy, 2)
+    judge.mark(1)
+    points[1] = copy.deepcopy(policy)
+    move(policy, 3)
+
+    def at(length):
+        other = copy.deepcopy(points[0])
+        for first, last, own in zip(points[0].parameters(), policy.parameters(), other.parameters(), strict=True):
+            own.data.copy_(first + length * (last - first))
+        return log_probs(other, rows, actions).detach().double()
+
+    verdict = judge.judge(lambda: log_probs(policy, rows, actions), advantages, groups)
+    now, first = at(1.0), at(0.0)
+    assert verdict.slope.z == pytest.approx(slope(at(1.25), at(0.75), advantages, groups).z, rel=1e-3)
+    assert verdict.update_worth.value == pytest.approx(gain(now, now, advantages, groups, over=first).value, rel=1e-4)
+    for length, estimate in verdict.by_length.items():
+        assert estimate.value == pytest.approx(gain(at(length), now, advantages, groups, over=first).value, rel=1e-3)
+    middle = log_probs(points[1], rows, actions).detach().double()
+    assert verdict.by_epoch[1].value == pytest.approx(gain(middle, now, advantages, groups, over=first).value, rel=1e-4)
+    assert verdict.kl == pytest.approx(kl(now, first), rel=1e-3)
+    short = judge.judge(lambda: log_probs(policy, rows, actions), advantages, groups, gains_too=False)
+    assert short.slope == verdict.slope
+    assert short.kl == pytest.approx(verdict.kl, rel=0.5)  # to second order, from the slope's passes
+    assert not short.update_worth.known
+
+
+def test_what_is_taken_stays_when_training_goes_on():
+    policy = nn.Linear(2, 2)
+    judge = Judge(ModuleWeights(policy))
+    judge.begin()
+    kept = [each.clone() for each in judge.start]
+    nn.utils.vector_to_parameters(torch.ones(6), policy.parameters())
+    move(policy, 1)
+    assert all(torch.equal(one, other) for one, other in zip(kept, judge.start, strict=True))
+
+
+def test_a_graph_made_before_can_still_be_differentiated():
+    policy = nn.Linear(2, 2)
+    loss = policy(policy(torch.ones(1, 2))).sum()
+    with ModuleWeights(policy).at([torch.zeros(2, 2), torch.zeros(2)]):
+        assert policy(torch.ones(1, 2)).abs().sum() == 0
+    loss.backward()
+
+
+def test_frozen_parameters_are_not_copied():
+    policy = Policy()
+    assert len(ModuleWeights(policy).take()) == sum(each.requires_grad for each in policy.parameters())
+
+
+def test_nothing_to_judge_before_the_first_update():
+    judge = Judge(ModuleWeights(nn.Linear(2, 2)))
+    assert judge.judge(lambda: torch.zeros(4), torch.randn(4), np.arange(4)) is None
+
+
+def test_log_probs_that_are_not_finite_give_no_signal():
+    policy = nn.Linear(2, 2)
+    judge = Judge(ModuleWeights(policy))
+    judge.begin()
+    verdict = judge.judge(lambda: torch.full((4,), math.nan), torch.randn(4), np.arange(4))
+    assert verdict.slope.z == 0
+    assert all(math.isnan(value) for value in verdict.columns().values())

@@ -1,0 +1,95 @@
+"""Hindsight in a loop of one's own."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import adept
+import adept.controllers
+
+REWARDS = torch.tensor([1.0, 0.0, 0.0, 0.0])
+
+
+class Softmax(nn.Module):
+    """A policy over four actions, whatever the state."""
+
+    def __init__(self):
+        super().__init__()
+        self.logits = nn.Parameter(torch.zeros(4))
+
+    def forward(self):
+        return torch.log_softmax(self.logits, -1)
+
+
+def run(iterations, learning_rate, rewards=REWARDS, **options):
+    """Train by plain policy gradients on a bandit; return the policy's J and the plans."""
+    generator = torch.Generator().manual_seed(0)
+    policy = Softmax()
+    hindsight = adept.Hindsight(policy, epochs=4, **options)
+    plans = []
+    for _ in range(iterations):
+        with torch.no_grad():
+            actions = torch.multinomial(policy().exp(), 512, replacement=True, generator=generator)
+        got = rewards[actions] + torch.randn(512, generator=generator)
+        plan = hindsight.step(lambda actions=actions: policy()[actions], got.view(32, 16))
+        plans.append(plan)
+        advantages = got - got.mean()
+        for epoch in range(1, plan.epochs + 1):
+            gradient = torch.autograd.grad((policy()[actions] * advantages).mean(), policy.logits)[0]
+            policy.logits.data += learning_rate * plan.stride * gradient
+            hindsight.mark(epoch)
+    return float(policy().exp().detach() @ REWARDS), plans, hindsight
+
+
+def test_steps_that_stop_short_get_longer():
+    watched, plans, hindsight = run(60, 0.02, control=False)
+    assert {(plan.epochs, plan.stride) for plan in plans} == {(4, 1.0)}
+    assert hindsight.verdict is not None
+    controlled, plans, _ = run(60, 0.02)
+    assert plans[-1].stride > 2
+    assert controlled > watched + 0.1
+
+
+def test_compute_is_dear():
+    _, plans, hindsight = run(5, 0.02, dear="compute")
+    assert plans[0] == adept.controllers.Choice(1, 4.0)
+    assert hindsight.stops(1.0)
+    assert not hindsight.stops(0.01)
+
+
+def test_gains_are_measured_now_and_then():
+    _, _, hindsight = run(11, 0.02, gains_every=10)
+    assert hindsight.verdict is not None
+    assert list(hindsight.verdict.by_epoch) == [1, 2, 3, 4]
+    assert hindsight.verdict.by_epoch[4].value == pytest.approx(hindsight.verdict.update_worth.value)
+    _, _, hindsight = run(12, 0.02, gains_every=10)
+    assert not hindsight.verdict.by_epoch
+    _, _, hindsight = run(12, 0.02, gains_every=0)
+    assert not hindsight.verdict.update_worth.known
+
+
+def test_without_a_signal_the_preset_stays():
+    policy = Softmax()
+    hindsight = adept.Hindsight(policy, epochs=4)
+    for advantages in (np.zeros((8, 8)), np.full((8, 8), np.nan), np.zeros((1, 1))):
+        plan = hindsight.step(lambda count=advantages.size: policy()[torch.zeros(count, dtype=int)], advantages)
+        policy.logits.data += 0.1
+        assert plan == adept.controllers.Choice(4, 1.0)
+
+
+def test_the_state_is_json_and_comes_back():
+    _, _, hindsight = run(20, 0.02)
+    state = json.loads(json.dumps(hindsight.state_dict()))
+    other = adept.Hindsight(Softmax(), epochs=4)
+    other.load_state_dict(state)
+    assert other.state_dict() == hindsight.state_dict()
+    assert other.controller.step(None) == hindsight.controller.step(None)
+
+
+def test_watching_never_stops_an_update():
+    assert not adept.Hindsight(Softmax(), control=False).stops(9.0)
