@@ -105,9 +105,9 @@ def test_unbiased_on_a_chain_with_errors_right_for_correlated_rows():
     assert np.sqrt((errors**2).mean()) == pytest.approx(values.std(), rel=0.1)
     z = [Estimate(estimate.value - unit, estimate.error, estimate.freedom).z for estimate, _, _ in found]
     assert np.mean(np.abs(z) < 1.96) > 0.9  # returns are skewed, so not quite 0.95
-    # Rows taken as independent would claim to know far more than they do.
+    # Rows taken as independent would claim to know more than they do.
     naive = np.array([estimate.error for _, _, estimate in found])
-    assert np.sqrt((naive**2).mean()) < 0.8 * values.std()
+    assert np.sqrt((naive**2).mean()) < 0.9 * values.std()
 
 
 def test_the_gain_on_a_chain_is_that_of_the_policy_to_first_order():
@@ -140,11 +140,13 @@ def test_z_is_standard_normal_under_permuted_advantages(steps, environments):
 def test_unequal_groups_whose_rows_depend_on_each_other():
     rng = np.random.default_rng(6)
     groups = np.repeat(np.arange(60), rng.integers(5, 60, 60))
-    z = []
+    z, naive = [], []
     for _ in range(3000):
         weights, advantages = (rng.standard_normal(60)[groups] + rng.standard_normal(len(groups)) for _ in range(2))
         z.append(weighted(weights, advantages, groups).z)
+        naive.append(weighted(weights, advantages, np.arange(len(groups))).z)
     assert np.var(z) == pytest.approx(1, abs=0.12)
+    assert np.var(naive) > 3
 
 
 def test_groups_of_rows():
