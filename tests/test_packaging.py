@@ -23,7 +23,8 @@ Read [docs/report.md](docs/report.md#badges), [the schedulers](docs/schedulers.m
 @pytest.fixture(scope="module")
 def setup() -> ModuleType:
     spec = importlib.util.spec_from_file_location("adept_setup", ROOT / "setup.py")
-    assert spec and spec.loader
+    assert spec
+    assert spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
