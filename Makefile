@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format package install clean
+.PHONY: help demo docs docs-build test lint format package install clean
 
 help:  ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,6 +30,12 @@ format: install  ## let ruff format and repair what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+docs: install  ## serve the documentation at http://127.0.0.1:8000, rebuilt when a file changes
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+docs-build: install  ## build the documentation into site/; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 package: install  ## build wheel and source distribution, check them, and try the wheel in an empty environment
 	rm -rf dist
 	$(BIN)/python -m build --quiet
@@ -45,6 +51,6 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 clean:  ## remove .venv and what the tools left
-	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info
+	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist site *.egg-info
 
 -include integrations.mk
