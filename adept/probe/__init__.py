@@ -1,0 +1,6 @@
+"""Probes: is a scheduler's choice worth anything, or does it follow the noise and the trend of training?
+
+placebo: rewards that the scheduler cannot have changed. effects: what each arm does to the reward, against its noise.
+stages: states from which every arm was tried, with the true return of each (made by branches). strides: controllers on
+evidence that holds no signal.
+"""
