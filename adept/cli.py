@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "play": ("adept.commands.play", "make a video of a run's policy"),
     "study": ("adept.commands.study", "run methods × tasks × seeds; study status DIR, study pack DIR"),
     "report": ("adept.commands.report", "statistics, figures and one page from stored runs"),
+    "probe": ("adept.commands.probe", "say whether a scheduler prefers arms on rewards that it cannot have changed"),
     "flops": ("adept.commands.flops", "count the compute of an agent and what each arm saves"),
     "demo": ("adept.commands.demo", "a small study from nothing to its report, in under three minutes"),
 }

@@ -11,8 +11,10 @@ from matplotlib.axes import Axes
 from adept.report.figures import STYLE, WIDTH, Drawing, legend, new_figure, step_axis
 from adept.report.statistics import Estimate
 from adept.report.style import arm_colours
-from benchmarks.evidence.choices import Placebo, Stage
-from benchmarks.evidence.measures import Evidence
+from adept.probe.records import mean_interval
+from adept.probe.stages import Stage
+from paper.choices import Preferences
+from paper.measures import Evidence
 
 REAL, FED = "#2a78b5", "#c3cad1"
 MEASURES = {
@@ -33,21 +35,23 @@ def styled(draw: Callable[..., Drawing]) -> Callable[..., Drawing]:
 
 
 @styled
-def placebo_figure(name: str, found: Sequence[Placebo], labels: dict[str, str]) -> Drawing:
+def placebo_figure(name: str, found: Sequence[Preferences], labels: dict[str, str]) -> Drawing:
     """Draw a row per method and a panel per task: the share of each arm, real and fed."""
     methods, tasks = list(dict.fromkeys(entry.method for entry in found)), list(dict.fromkeys(e.task for e in found))
     figure, grid = new_figure(len(methods), len(tasks), WIDTH, 0.7 + 1.5 * len(methods), sharey=True)
     rows: list[list[object]] = []
     for entry in found:
+        arms = entry.placebo.arms
         axes = grid[methods.index(entry.method)][tasks.index(entry.task)]
-        for offset, colour, label, shares in ((-0.2, REAL, "in its own runs", entry.real),
-                                              (0.2, FED, "fed the rewards of a fixed K", entry.placebo)):  # fmt: skip
-            places = np.arange(len(entry.arms)) + offset
+        for offset, colour, label, table in ((-0.2, REAL, "in its own runs", entry.real),
+                                              (0.2, FED, "fed the rewards of a fixed K", entry.placebo.fed)):  # fmt: skip
+            shares = [mean_interval(column) for column in table.T]
+            places = np.arange(len(arms)) + offset
             axes.bar(places, [100 * share.value for share in shares], 0.38, color=colour, label=label)
             whiskers(axes, places, [_percent(share) for share in shares])
             rows += [[entry.method, entry.task, arm, label, share.value, share.low, share.high]
-                     for arm, share in zip(entry.arms, shares, strict=True)]  # fmt: skip
-        axes.set_xticks(range(len(entry.arms)), [f"K={arm}" for arm in entry.arms])
+                     for arm, share in zip(arms, shares, strict=True)]  # fmt: skip
+        axes.set_xticks(range(len(arms)), [f"K={arm}" for arm in arms])
         axes.grid(axis="x", visible=False)
         axes.set_ylim(0, 100)
         if entry.method == methods[0]:

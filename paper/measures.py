@@ -12,15 +12,17 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from adept.config import Config
+from adept.probe.records import Records
 from adept.report.analysis import Analysis, analyze, final_scores
 from adept.report.comparison import Comparison
 from adept.report.loading import load_comparison
-from adept.report.statistics import LEVEL, Estimate, Scores, Strata, aggregate, steps_to_threshold
+from adept.report.statistics import LEVEL, Estimate, Scores, Strata, steps_to_threshold
 from adept.studies.packing import FILE as PACKED
 from adept.studies.results import StudyResults, load_results
 
 Array = npt.NDArray[np.float64]
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 RESAMPLES = 10_000
 SOLVED = 0.9
 
@@ -78,15 +80,20 @@ class Evidence:
         """Return a method's FLOPs relative to the baseline's."""
         return self.analysis.methods[method].compute
 
+    def config(self, method: str) -> Config:
+        """Return a method's configuration on the first task."""
+        config = self.comparison.method(method).config
+        assert config is not None
+        return config
+
+    @property
+    def records(self) -> Records:
+        """The same runs as a probe reads them."""
+        return Records(self.results)
+
     def columns(self, method: str, task: str) -> list[dict[str, Array]]:
         """Return all recorded columns of a method's finished runs on a task, up to the study's budget."""
-        cells = [cell for cell in self.results.cells if (cell.method, cell.task, cell.state) == (method, task, "done")]
-        found = []
-        for cell in cells:
-            columns = self.results.curve(cell)
-            inside = columns["step"] <= self.comparison.budget[task]
-            found.append({name: values[inside] for name, values in columns.items()})
-        return found
+        return self.records.runs(method, task)
 
 
 def load(name: str) -> Evidence | None:
@@ -116,8 +123,3 @@ def difference(mine: Scores, theirs: Scores, *, resamples: int = RESAMPLES) -> E
     drawn = drawn - others.task_means(others.resample(resamples, 1)).mean(-1)
     low, high = np.percentile(drawn, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
     return Estimate(value, float(low), float(high))
-
-
-def mean_interval(values: npt.ArrayLike) -> Estimate:
-    """Return a mean with its bootstrap interval."""
-    return aggregate([values], resamples=RESAMPLES)["mean"]

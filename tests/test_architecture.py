@@ -48,6 +48,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     # A report reads the records of a study against the grid that the study declares; it runs nothing.
     "report": {"names", "extras", "config", "runs", "studies"},
+    # Probes read records, and branch runs of their own.
+    "probe": {
+        *{"names", "schedulers", "controllers", "hindsight", "config", "seeding", "training", "runs", "studies"},
+        *{"report"},
+    },
     "integrations": {"names", "extras", "schedulers", "controllers", "hindsight"},
 }
 # The front door: `cli` finds the command, and a command may open every room. No room may import a command.
