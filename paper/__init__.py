@@ -1,5 +1,5 @@
-"""From the committed records of our studies to what docs/results.md and the README say of them.
+"""From the committed records of our studies to docs/results.md, docs/results-appendix.md and the README's summary.
 
-python -m benchmarks.evidence            writes the blocks between markers in both, and the figures of results/choice
-python -m benchmarks.evidence --check    says where they no longer follow from the records
+python -m paper            writes the blocks between markers in them, and the figures
+python -m paper --check    says where they no longer follow from the records
 """

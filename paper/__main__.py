@@ -10,10 +10,10 @@ from pathlib import Path
 
 from adept.report.figures import Drawing
 from adept.runs.records import write_aside
-from benchmarks.evidence import blocks, choices, figures
-from benchmarks.evidence.measures import ROOT, Evidence, load
+from paper import appendix, blocks, choices, figures
+from paper.measures import ROOT, Evidence, load
 
-PAGES = (ROOT / "docs" / "results.md", ROOT / "README.md")
+PAGES = (ROOT / "docs" / "results.md", ROOT / "docs" / "results-appendix.md", ROOT / "README.md")
 FIGURES = ROOT / "results" / "choice"
 MARKER = re.compile(r"(<!-- results: (\S+) -->\n)(.*?)(<!-- end of results -->)", re.DOTALL)
 
@@ -26,10 +26,10 @@ def filled(text: str, content: dict[str, str]) -> str:
 def drawings(minigrid: Evidence | None, pybullet: Evidence | None) -> list[Drawing]:
     """Draw what the records allow."""
     found = []
-    for evidence, methods in ((minigrid, blocks.MINIGRID_PLACEBOS), (pybullet, blocks.PYBULLET_PLACEBOS)):
+    for evidence in (minigrid, pybullet):
         if evidence is not None:
-            names = [name for name in methods if evidence.has(name)]
-            tables = [entry for name in names for entry in choices.placebos(evidence, name)]
+            names = [name for name in blocks.PLACEBOS[evidence.results.study.name] if evidence.has(name)]
+            tables = [entry for name in names for entry in choices.preferences(evidence, name)]
             labels = {name: evidence.comparison.label(name).removeprefix("PPO+") for name in names}
             if tables:
                 found.append(figures.placebo_figure(evidence.results.study.name, tables, labels))
@@ -38,8 +38,8 @@ def drawings(minigrid: Evidence | None, pybullet: Evidence | None) -> list[Drawi
         own = [stage for stage in stages if stage.task.startswith(backend)]
         if own:
             found.append(figures.branch_figure(backend, own))
-    if minigrid is not None and minigrid.has(blocks.ONE_RUN[0]):
-        found.append(figures.run_figure(minigrid, *blocks.ONE_RUN))
+    if minigrid is not None and minigrid.has(appendix.ONE_RUN[0]):
+        found.append(figures.run_figure(minigrid, *appendix.ONE_RUN))
     return found
 
 
@@ -49,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; say what no longer follows, exit 1 if so")
     options = parser.parse_args(arguments)
     minigrid, pybullet, procgen = (load(name) for name in ("minigrid", "pybullet", "procgen-cpu"))
-    content = blocks.all_blocks(minigrid, pybullet, procgen)
+    studies = (minigrid, pybullet, procgen)
+    content = blocks.all_blocks(*studies) | appendix.appendix_blocks(*studies)
     stale: list[Path] = []
     for page in PAGES:
         text = page.read_text(encoding="utf-8")

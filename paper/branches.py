@@ -11,8 +11,7 @@ from dataclasses import replace
 
 from adept.presets import preset
 from adept.probe.branches import Branching, branches
-from adept.probe.stages import branch_table, branches_path
-from adept.runs.records import write_aside
+from adept.probe.stages import branches_path, write_branches
 from paper.measures import ROOT
 
 RESULTS = ROOT / "results" / "branches"
@@ -31,9 +30,7 @@ def run(cell: tuple[str, int, Branching]) -> str:
     path = branches_path(RESULTS, task, seed)
     if not path.exists():
         config = replace(preset(task, scheduler="fixed"), seed=seed)
-        data = branch_table(list(branches(config, branching)))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_aside(path, lambda file: file.write(data))
+        write_branches(path, branches(config, branching))
     return path.name
 
 

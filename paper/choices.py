@@ -1,4 +1,4 @@
-"""Where the choice goes wrong: what the stored decisions say of the bandit's reward, beside what `adept probe` measures.
+"""Where the choice goes wrong: what stored decisions say of the bandit's reward, beside what `adept probe` tells.
 
 - tracking: does the GAE return move with the return of episodes, over a run and from one iteration to the next?
 - held: how many runs end with one arm?
@@ -51,8 +51,8 @@ def tracking(evidence: Evidence) -> list[Tracking]:
                 levels.append(correlation(gae[known], episode[known]))
                 changes.append(correlation(detrended(gae[known]), detrended(episode[known])))
         if levels:
-            medians = [float(np.nanmedian(values)) for values in (levels, changes)]
-            found.append(Tracking(task, len(levels), *medians, float(np.mean(silent))))
+            level, change = (float(np.nanmedian(values)) for values in (levels, changes))
+            found.append(Tracking(task, len(levels), level, change, float(np.mean(silent))))
     return found
 
 

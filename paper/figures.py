@@ -8,11 +8,11 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 
+from adept.probe.records import mean_interval
+from adept.probe.stages import Stage
 from adept.report.figures import STYLE, WIDTH, Drawing, legend, new_figure, step_axis
 from adept.report.statistics import Estimate
 from adept.report.style import arm_colours
-from adept.probe.records import mean_interval
-from adept.probe.stages import Stage
 from paper.choices import Preferences
 from paper.measures import Evidence
 
@@ -43,8 +43,10 @@ def placebo_figure(name: str, found: Sequence[Preferences], labels: dict[str, st
     for entry in found:
         arms = entry.placebo.arms
         axes = grid[methods.index(entry.method)][tasks.index(entry.task)]
-        for offset, colour, label, table in ((-0.2, REAL, "in its own runs", entry.real),
-                                              (0.2, FED, "fed the rewards of a fixed K", entry.placebo.fed)):  # fmt: skip
+        for offset, colour, label, table in (
+            (-0.2, REAL, "in its own runs", entry.real),
+            (0.2, FED, "fed the rewards of a fixed K", entry.placebo.fed),
+        ):
             shares = [mean_interval(column) for column in table.T]
             places = np.arange(len(arms)) + offset
             axes.bar(places, [100 * share.value for share in shares], 0.38, color=colour, label=label)

@@ -40,6 +40,11 @@ class Evidence:
         """The study's tasks."""
         return self.results.study.tasks
 
+    @property
+    def threshold(self) -> float:
+        """The mean return of 100 episodes at which a task is solved."""
+        return self.results.study.threshold or SOLVED
+
     @cached_property
     def done(self) -> int:
         """How many runs are finished."""
@@ -62,19 +67,27 @@ class Evidence:
         return [final_scores(self.comparison, method, task) for task in tasks or self.tasks]
 
     def solving_steps(self, method: str) -> list[Array]:
-        """Return the steps until the mean of 100 episodes is 0.9, task by task; a run that never gets there has all."""
+        """Return the steps until the task is solved, task by task; a run that never gets there has all."""
         return [
-            np.array([min(steps_to_threshold(run.steps, run.score, SOLVED), self.comparison.budget[task])
+            np.array([min(steps_to_threshold(run.steps, run.score, self.threshold), self.comparison.budget[task])
                       for run in self.comparison.finished(method, task)])
             for task in self.tasks
         ]  # fmt: skip
 
     def solved(self, method: str) -> list[int]:
-        """Return how many runs ever reached a mean return of 0.9, task by task."""
+        """Return how many runs ever solved the task, task by task."""
         return [
-            sum(bool((run.score >= SOLVED).any()) for run in self.comparison.finished(method, task))
+            sum(bool((run.score >= self.threshold).any()) for run in self.comparison.finished(method, task))
             for task in self.tasks
         ]
+
+    def primary_mean(self, method: str) -> float:
+        """Return a method's mean over tasks by the study's primary criterion, higher being better."""
+        if self.results.study.criterion == "steps-to-threshold":
+            return -float(np.mean([table.mean() for table in self.solving_steps(method)]))
+        scores = self.analysis.methods[method].train
+        assert scores is not None
+        return scores["mean"].value
 
     def compute(self, method: str) -> float:
         """Return a method's FLOPs relative to the baseline's."""

@@ -18,9 +18,8 @@ from adept.presets import preset
 from adept.probe.effects import ArmEffects, effects
 from adept.probe.placebo import Placebo, placebos, preference
 from adept.probe.records import Records, load_records
-from adept.probe.stages import Search, branch_table, branches_path, load_stages, search
+from adept.probe.stages import Search, branches_path, load_stages, search, write_branches
 from adept.report.statistics import Estimate
-from adept.runs.records import write_aside
 from adept.schedulers import make_scheduler, scheduler_class, scheduler_options
 
 Arms = Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="K [K ...]")]
@@ -135,9 +134,7 @@ def branch(options: BranchOptions) -> Path:
         raise ValueError(f"{path} exists; branches are never overwritten: choose another --out or --seed")
     plan = Branching(options.arms, options.stages, options.repeats, options.settle, options.listen)
     config = replace(preset(options.env, scheduler="fixed"), seed=options.seed)
-    data = branch_table(list(branches(config, plan)))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_aside(path, lambda file: file.write(data))
+    write_branches(path, branches(config, plan))
     return path
 
 

@@ -107,5 +107,3 @@ def with_generator(state: tuple[dict[str, Any], dict[str, Any]], *seed: int) -> 
     """Return a copy of a part's state with a generator of another seed."""
     values, arrays = copy.deepcopy(state)
     return {**values, "rng": generator_state(np.random.default_rng(seed))}, arrays
-
-

@@ -45,7 +45,7 @@ class ArmEffects:
 def arm_effects(
     task: str, arms: tuple[int, ...], runs: Sequence[Mapping[str, Array]], reward: str
 ) -> ArmEffects | None:
-    """Average the change of a reward from one iteration to the next by the arm taken between them; None without runs."""
+    """Average the change of a reward from one iteration to the next by the arm that was taken; None without runs."""
     means, variances = [], []
     for columns in runs:
         change = np.diff(columns[reward])

@@ -6,15 +6,16 @@ import csv
 import gzip
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from adept.probe.records import Array, mean_interval
 from adept.report.statistics import Estimate
+from adept.runs.records import write_aside
 from adept.schedulers import make_scheduler
 
 COLUMNS = ("stage", "step", "repeat", "epochs", "before", "reward", "critic_shift", "truth", "episodes")
@@ -66,13 +67,19 @@ class Stage:
         return math.sqrt(float(self.reward.var(0, ddof=1).mean()))
 
 
-def branch_table(rows: Sequence[Mapping[str, float]]) -> bytes:
-    """Return the bytes of a table of branches, as `read_stages` reads them."""
+def write_branches(path: Path, rows: Iterable[Mapping[str, float]]) -> None:
+    """Write a table of branches, as `read_stages` reads it."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows({key: f"{value:.7g}" for key, value in row.items()} for row in rows)
-    return gzip.compress(text.getvalue().encode(), mtime=0)
+    data = gzip.compress(text.getvalue().encode(), mtime=0)
+
+    def write(file: IO[bytes]) -> None:
+        file.write(data)
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_aside(path, write)
 
 
 def read_stages(path: Path, task: str, seed: int) -> list[Stage]:
@@ -119,9 +126,7 @@ class Search:
     """true return lost per update against that arm, as a share of the gap between the best and the worst"""
 
 
-def search(
-    stage: Stage, name: str, options: Mapping[str, Any], *, updates: int = 100, seeds: int = 20
-) -> Search:
+def search(stage: Stage, name: str, options: Mapping[str, Any], *, updates: int = 100, seeds: int = 20) -> Search:
     """Let a scheduler choose among a stage's arms, its rewards drawn from those that each arm brought there."""
     means = stage.truth.mean(0)
     gap = float(means.max() - means.min())

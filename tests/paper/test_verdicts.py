@@ -1,0 +1,55 @@
+"""The one rule: an interval inside the region, outside it, or across its edge."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from adept.report.statistics import Estimate
+from paper import claims
+from paper.verdicts import FAILS, HOLDS, NOT_SHOWN, UNTESTED, Region, verdict
+
+MORE, LESS, SAME = Region(above=0), Region(below=0), Region(-0.05, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("estimate", "region", "expected"),
+    [
+        (Estimate(2.0, 1.0, 3.0), MORE, HOLDS),
+        (Estimate(2.0, 1.0, 3.0), LESS, FAILS),
+        (Estimate(-2.0, -3.0, -1.0), LESS, HOLDS),
+        (Estimate(2.0, -1.0, 5.0), MORE, NOT_SHOWN),
+        (Estimate(2.0, -1.0, 5.0), LESS, NOT_SHOWN),
+        (Estimate(2.0, 0.0, 5.0), MORE, NOT_SHOWN),
+        (Estimate(2.0), MORE, UNTESTED),
+        # No difference shown is no proof of equality: the interval must lie within the margin.
+        (Estimate(0.0, -0.2, 0.2), SAME, NOT_SHOWN),
+        (Estimate(0.0, -0.04, 0.04), SAME, HOLDS),
+        (Estimate(0.2, 0.1, 0.3), SAME, FAILS),
+        (Estimate(0.7, 0.7, 0.7), Region(0.65, 0.75), HOLDS),
+        (Estimate(0.8, 0.8, 0.8), Region(0.65, 0.75), FAILS),
+    ],
+)
+def test_a_verdict_follows_from_interval_and_region(estimate: Estimate, region: Region, expected: str):
+    assert verdict(estimate, region) == expected
+
+
+def test_evenness_of_shares():
+    assert claims.entropy(np.array([1.0, 0.0, 0.0])) == 0
+    assert claims.entropy(np.array([0.25] * 4)) == pytest.approx(1.0)
+    assert claims.entropy(np.array([0.5, 0.5, 0.0, 0.0])) == pytest.approx(0.5)
+
+
+def test_the_overhead_of_round_robin_is_the_papers_seventy_percent():
+    # (T+1)·N·O + 3·O·T·N·K with K = 2 on average against K = 3, T = 256: (257 + 3·256·2)/(257 + 3·256·3).
+    assert round((257 + 1536) / (257 + 2304), 2) == 0.70
+    (claim,) = claims.overhead(None)
+    assert claim.measured.startswith("70 % ")
+    assert claim.verdict == HOLDS
+
+
+def test_the_verdict_on_the_overhead_can_fail(monkeypatch: pytest.MonkeyPatch):
+    # Were sampling to cost nothing, K = 2 on average would be two thirds of K = 3; were it all, the same.
+    monkeypatch.setattr(claims, "iteration_flops", lambda forward, config, epochs: 10 + 0.1 * epochs)
+    (claim,) = claims.overhead(None)
+    assert claim.verdict == FAILS

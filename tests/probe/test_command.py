@@ -1,0 +1,81 @@
+"""`adept probe` on a study with invented numbers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from adept.cli import main
+from tests.report.synthetic import METHODS, write_study
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("probe") / "study"
+    write_study(path, METHODS, ["minigrid/DoorKey-6x6", "minigrid/LavaGapS7"], [1, 2, 3], iterations=60)
+    return path
+
+
+def probe(capsys: pytest.CaptureFixture[str], *words: str) -> dict:
+    assert main(["probe", *words, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_studys_own_settings_are_probed(folder: Path, capsys: pytest.CaptureFixture[str]):
+    found = probe(capsys, "ucb", "--records", str(folder))
+    assert found["arms"] == [4, 2, 1]
+    assert found["placebo"]["source"] == "fixed-4"
+    assert found["placebo"]["runs"] == 6
+    assert [entry["task"] for entry in found["effects"]] == ["minigrid/DoorKey-6x6", "minigrid/LavaGapS7"]
+    assert found["placebo"]["verdict"] in ("arms", "none", "unclear")
+
+
+def test_arms_and_options_can_be_given(folder: Path, capsys: pytest.CaptureFixture[str]):
+    found = probe(capsys, "ucb", "--records", str(folder), "--arms", "8", "1", "--options", "exploration", "0")
+    assert found["arms"] == [8, 1]
+    assert found["options"]["exploration"] == 0
+    # Without exploration the first arm leads as soon as it has a positive reward, and keeps the lead.
+    assert found["placebo"]["verdict"] == "arms"
+
+
+def test_taking_arms_in_turn_prefers_none(folder: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["probe", "round-robin", "--records", str(folder)]) == 0
+    said = capsys.readouterr().out
+    assert "No arm is preferred" in said
+    assert "Effects of the arms" in said
+
+
+def test_a_scheduler_of_ones_own(folder: Path, capsys, monkeypatch, tmp_path: Path):
+    (tmp_path / "mine.py").write_text(
+        "from adept import Scheduler\n"
+        "class Last(Scheduler):\n"
+        "    def _choose(self): return len(self._arms) - 1\n"
+        "    def _credit(self, index, reward): pass\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = probe(capsys, "mine:Last", "--records", str(folder))
+    assert found["placebo"]["verdict"] == "cheapest"
+    assert found["placebo"]["tasks"][0]["favourites"] == {"4": 0, "2": 0, "1": 3}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["ucb"], "no rewards to feed"),
+        (["ucbb", "--records", "x"], "ucb"),
+        (["ucb", "--records", "nowhere"], "not a study's folder"),
+        (["branches", "minigrid/DoorKey-6x6", "--out", "x", "--repeats", "1"], "repeats must be"),
+    ],
+)
+def test_mistakes_end_in_one_line(words: list[str], said: str, capsys, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["probe", *words]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+    assert not list(tmp_path.iterdir()), "a mistake leaves no folder"
