@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs docs-build test lint format package install clean
+.PHONY: help demo docs docs-build test test-processors lint format package install clean
 
 help:  ## list these commands
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 demo: install  ## the main job: PPO against PPO+ADEPT(U) on MiniGrid, ending in a table, a picture and a report
 	$(BIN)/adept demo --out runs/demo
@@ -20,6 +20,9 @@ test: lint  ## lint, types, and the tests with coverage
 	$(BIN)/pytest --cov --cov-report=
 	@echo "Coverage of lines and branches of the schedulers, in per cent (at least 95):"
 	@$(BIN)/coverage report --include='adept/schedulers/*' --format=total --fail-under=95
+
+test-processors: install  ## the tests of numbers again, rounded as on other processors
+	$(BIN)/python -m tests.processors
 
 lint: install  ## ruff (lint and format) and mypy, changing nothing
 	$(BIN)/ruff check .

@@ -32,8 +32,8 @@ class MlpPass:
         self._actor, self._critic = (Tower(layers, rows, inner=False) for layers in towers)
 
     def prepare(self, observations: Tensor) -> Tensor:
-        """Return vectors of float32."""
-        return observations.flatten(1).to(torch.float32)
+        """Return vectors of the network's type."""
+        return observations.flatten(1).to(torch.get_default_dtype())
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return what both towers give."""

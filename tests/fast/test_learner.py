@@ -15,12 +15,19 @@ from adept.training import Trainer
 from tests.fast.cases import CASES, make_case, make_config, make_rollout
 
 CPU = torch.device("cpu")
+SAME = {"rtol": 0.0, "atol": 1e-9}
+"""What separates two ways to the same update in float64: tens of gradient steps of the `double` fixture.
+
+A gradient is a sum of at most some thousand products, so wrong by at most 1e3 · 1.1e-16 of its clipped norm, 0.5. Adam
+turns that into at most learning rate / ε = 1e-3 / 1e-5 as much. Twenty-four steps: 24 · 100 · 0.5e-13 ≈ 1e-10.
+"""
 
 
 def learner(kind: type[Learner], network: ActorCritic, config: Config) -> Learner:
     return kind(config, network, make_loss(config), CPU)
 
 
+@pytest.mark.usefixtures("double")
 @pytest.mark.parametrize("case", CASES)
 def test_updates_equal_the_reference(case: str) -> None:
     config = make_config()
@@ -31,13 +38,14 @@ def test_updates_equal_the_reference(case: str) -> None:
         rollout = make_rollout(case, reference.network, config.batch_size, seed)
         expected = reference.update(rollout, 2, learning_rate=1e-3)
         stats = fast.update(rollout, 2, learning_rate=1e-3)
-        assert stats.metrics == pytest.approx(expected.metrics, rel=1e-3, abs=1e-5)
+        assert stats.metrics == pytest.approx(expected.metrics, rel=1e-7, abs=1e-9)
         assert list(stats.metrics) == list(expected.metrics)
         assert (stats.epochs_done, stats.gradient_steps) == (expected.epochs_done, expected.gradient_steps)
     for one, other in zip(reference.network.parameters(), fast.network.parameters(), strict=True):
-        torch.testing.assert_close(other, one, rtol=1e-3, atol=2e-5)  # 24 steps of up to 1e-3 each
+        torch.testing.assert_close(other, one, **SAME)
 
 
+@pytest.mark.usefixtures("double")
 @pytest.mark.parametrize("distinct", [1, 7, 40])
 def test_repeated_observations_count_as_often_as_they_occur(distinct: int) -> None:
     """Equal rows share one pass through the network; actions, advantages and the rest stay their own."""
@@ -50,7 +58,7 @@ def test_repeated_observations_count_as_often_as_they_occur(distinct: int) -> No
     for one in (reference, fast):
         one.update(rollout, 3, learning_rate=1e-3)
     for one, other in zip(reference.network.parameters(), fast.network.parameters(), strict=True):
-        torch.testing.assert_close(other, one, rtol=1e-3, atol=2e-5)
+        torch.testing.assert_close(other, one, **SAME)
 
 
 def test_the_stop_rule_is_asked_after_each_epoch() -> None:
@@ -63,6 +71,7 @@ def test_the_stop_rule_is_asked_after_each_epoch() -> None:
     assert (stats.epochs, stats.epochs_done, len(asked)) == (5, 2, 2)
 
 
+@pytest.mark.usefixtures("double")
 @pytest.mark.parametrize(("saver", "loader"), [(Learner, FastLearner), (FastLearner, Learner)])
 def test_a_checkpoint_of_one_loads_in_the_other(saver: type[Learner], loader: type[Learner]) -> None:
     config, case = make_config(), "minigrid-categorical"
@@ -80,7 +89,7 @@ def test_a_checkpoint_of_one_loads_in_the_other(saver: type[Learner], loader: ty
     for one in (saved, loaded):
         one.update(rollout, 1, learning_rate=1e-3)
     for name, array in saved.state()[1].items():
-        np.testing.assert_allclose(loaded.state()[1][name], array, rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(loaded.state()[1][name], array, **SAME)
 
 
 def test_before_the_first_step_nothing_of_adam_is_saved_and_loading_that_forgets() -> None:
@@ -149,8 +158,9 @@ def test_a_run_is_the_same_twice_and_when_resumed(env: str, network: str) -> Non
 
 
 def test_a_run_follows_the_reference() -> None:
-    config = make_config(env="gymnasium/CartPole-v1", steps=128 * 4, environments=4)
+    """On a smooth task: no action is a choice that rounding could tip, and 96 steps multiply it by less than 100."""
+    config = make_config(env="gymnasium/Pendulum-v1", steps=128 * 3, normalize_observations=True)
     fast, reference = (list(Trainer(config, Execution(device="cpu", fast=fast))) for fast in (True, False))
     for one, other in zip(fast, reference, strict=True):
-        for name in ("gae_return", "episode_return", "policy_loss", "value_loss", "entropy"):
-            assert one[name] == pytest.approx(other[name], rel=1e-3, abs=1e-4, nan_ok=True)
+        for name in ("gae_return", "policy_loss", "value_loss", "entropy", "approx_kl"):
+            assert one[name] == pytest.approx(other[name], rel=1e-3, abs=1e-4)
