@@ -1,7 +1,7 @@
 """Run the tests of numbers as on other processors: `python -m tests.processors`, or `make test-processors`.
 
-PyTorch, its libraries, NumPy and the C library choose code by the processor, and each choice rounds in its own way. They
-can be told to choose as on an older one. Each setting is a process of its own, since all of them choose at import.
+PyTorch, its libraries, NumPy and the C library choose code by the processor, and each choice rounds in its own way.
+They can be told to choose as on an older one. Each setting is a process of its own, since all of them choose at import.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SETTINGS: dict[str, dict[str, str]] = {
         "NUMPY_WITHOUT": "X86_V4 AVX512_ICL AVX512_SPR AVX512F AVX512_SKX", "OMP_NUM_THREADS": "2",
     },
 }  # fmt: skip
-"""Environment variables by what they imitate; NUMPY_WITHOUT are features for NumPy to leave unused where it has them."""
+"""Environment variables by what they imitate; NUMPY_WITHOUT are features that NumPy leaves unused where it has them."""
 
 
 def environment(setting: dict[str, str]) -> dict[str, str]:

@@ -28,17 +28,15 @@ def test_loss_and_gradients_equal_autograd(case: str, clip_value_loss: bool) -> 
     torch.testing.assert_close(*metrics)
     for (name, expected), parameter in zip(reference.named_parameters(), network.parameters(), strict=True):
         # Sums of at most some thousand products, each rounded to 1.1e-16 of itself.
-        torch.testing.assert_close(
-            parameter.grad, expected.grad, rtol=0, atol=1e-11, msg=lambda text, n=name: n + text
-        )
+        torch.testing.assert_close(parameter.grad, expected.grad, rtol=0, atol=1e-11, msg=lambda text, n=name: n + text)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_gradients_as_they_are_used_in_float32(case: str) -> None:
     """The same in the type of every run, by the length of the difference.
 
-    Rounding may let another place win under max-pooling, which moves the gradient of one row of 96 at one of many places:
-    less than 1e-3 of the length. Without that the difference is some 1e-6 of it.
+    Rounding may let another place win under max-pooling, which moves the gradient of one row of 96 at one of many
+    places: less than 1e-3 of the length. Without that the difference is some 1e-6 of it.
     """
     reference, network, metrics = gradients(case, True)
     torch.testing.assert_close(*metrics, rtol=1e-4, atol=1e-5)
