@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Self
@@ -11,6 +12,10 @@ import numpy as np
 
 from adept.schedulers.saved import counts, generator_state, label, mapping, restored_generator
 from adept.schedulers.validation import Arm, distinct_arms, finite_reward, whole_number
+
+
+PATIENCE = 50
+"""Choices after which an arm that was never among them is worth a warning."""
 
 
 class Scheduler(ABC, Generic[Arm]):
@@ -39,9 +44,13 @@ class Scheduler(ABC, Generic[Arm]):
         return self._arms
 
     @property
-    def options(self) -> dict[str, float]:
+    def options(self) -> Mapping[str, float | str]:
         """The knobs of this rule, as given; a saved state fits only a scheduler with the same ones."""
         return {}
+
+    def __repr__(self) -> str:
+        knobs = "".join(f", {name}={value!r}" for name, value in self._shown().items())
+        return f"{type(self).__name__}({list(self._arms)!r}{knobs})"
 
     def select(self) -> Arm:
         """Make the next choice; whoever calls this credits it with `observe`."""
@@ -91,7 +100,7 @@ class Scheduler(ABC, Generic[Arm]):
         return {
             "scheduler": type(self).__name__,
             "arms": [label(arm) for arm in self._arms],
-            "options": self.options,
+            "options": dict(self.options),
             "choices": list(self._choices),
             "pending": self._pending,
             "generator": generator_state(self._rng),
@@ -133,7 +142,17 @@ class Scheduler(ABC, Generic[Arm]):
     def _select(self) -> int:
         index = self._choose()
         self._choices[index] += 1
+        if sum(self._choices) == PATIENCE and 0 in self._choices:  # once, also over several processes of one run
+            self._complain()
         return index
+
+    def _complain(self) -> None:
+        untried = ", ".join(repr(arm) for arm, times in zip(self._arms, self._choices, strict=True) if not times)
+        warnings.warn(
+            f"{self!r} has not tried {untried} in its first {PATIENCE} choices; its exploration is small for rewards "
+            "of this size. Build it with scale='auto', which tries every arm and reads rewards in their own deviation",
+            stacklevel=4,
+        )
 
     def _arm_names(self) -> list[str]:
         """Name the arms for a plot; where two would share a name, their places tell them apart."""
@@ -147,6 +166,10 @@ class Scheduler(ABC, Generic[Arm]):
     @abstractmethod
     def _credit(self, index: int, reward: float) -> None:
         """Take note of a finite reward of one arm."""
+
+    def _shown(self) -> Mapping[str, Any]:
+        """Return the knobs that `repr` shows."""
+        return self.options
 
     def _state(self) -> dict[str, Any]:
         """Return the rule's own state, JSON-safe, under the same keys at all times."""

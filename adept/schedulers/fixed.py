@@ -23,6 +23,9 @@ class Fixed(Scheduler[Arm]):
             raise ValueError(f"a fixed scheduler takes exactly one arm, got {arms!r}; for example [{arms[0]!r}]")
         return cls(arms[0], seed=seed, **options)
 
+    def __repr__(self) -> str:
+        return f"Fixed({self._arms[0]!r})"
+
     def _choose(self) -> int:
         return 0
 

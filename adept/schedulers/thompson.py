@@ -6,20 +6,20 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from adept.schedulers.base import Scheduler
+from adept.schedulers.bandit import Bandit, Scale
 from adept.schedulers.saved import counts, numbers
 from adept.schedulers.validation import LARGEST_NUMBER, Arm, real_number
-from adept.schedulers.window import RewardWindows
 
 LARGEST_VARIANCE = (2 * LARGEST_NUMBER) ** 2
 """No two rewards are further apart than the root of this."""
 
 
-class GaussianThompson(Scheduler[Arm]):
+class GaussianThompson(Bandit[Arm]):
     """Choose the argmax of one draw per arm from N(μ(K), σ²(K)) (paper, eq. 4 and 5).
 
-    A credit of arm K with N earlier ones, Q(K) being the mean of its last W rewards:
-    σ² ← (N·σ² + (Q−μ)²)/(N+1),  μ ← μ + η·(Q−μ)/(N+1),  N ← N+1, with μ = 0, σ² = 1, N = 0 at the start.
+    A credit of arm K with N earlier ones, Q(K) being the arm's value (the mean of its last W rewards, standardised
+    unless `scale=None`): σ² ← (N·σ² + (Q−μ)²)/(N+1),  μ ← μ + η·(Q−μ)/(N+1),  N ← N+1, with μ = 0, σ² = 1 at the start.
+    N starts at 1 where values are standardised, since N(0, 1) is then a belief worth a reward; in the paper at 0.
 
     Deviation: the authors' script shares one window among the arms, leaves η out and draws from NumPy's global
     generator; the paper's equations, a window per arm and a generator of its own are followed here.
@@ -28,24 +28,31 @@ class GaussianThompson(Scheduler[Arm]):
         arms: distinct hashable values, for example numbers of epochs.
         step_size: η in (0, 1]; smaller moves μ less per reward.
         window: how many rewards of an arm Q(K) averages, W ≥ 1.
+        scale: "auto" standardises rewards and tries every arm once; None is the paper's exact rule.
         seed: of the generator that the draws come from.
     """
 
-    def __init__(self, arms: Sequence[Arm], step_size: float = 1.0, window: int = 50, *, seed: int = 0) -> None:
-        super().__init__(arms, seed=seed)
+    def __init__(
+        self,
+        arms: Sequence[Arm],
+        step_size: float = 1.0,
+        window: int = 50,
+        scale: Scale = "auto",
+        *,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(arms, window, scale, seed=seed)
         self._step_size = real_number("step_size", step_size, above=0, at_most=1, example=1)
-        self._windows = RewardWindows(len(self.arms), window)
+        self._prior = 0 if scale is None else 1
         self._counts = [0] * len(self.arms)
         self._means = [0.0] * len(self.arms)
         self._variances = [1.0] * len(self.arms)
         self._draws = [0.0] * len(self.arms)
 
-    @property
-    def options(self) -> dict[str, float]:
-        """The step size η and the window W."""
-        return {"step_size": self._step_size, "window": self._windows.window}
+    def _knobs(self) -> dict[str, float]:
+        return {"step_size": self._step_size}
 
-    def _choose(self) -> int:
+    def _best(self) -> int:
         noise = self._rng.standard_normal(len(self.arms)).tolist()
         self._draws = [
             mean + math.sqrt(variance) * draw
@@ -53,12 +60,12 @@ class GaussianThompson(Scheduler[Arm]):
         ]
         return self._draws.index(max(self._draws))
 
-    def _credit(self, index: int, reward: float) -> None:
-        surprise = self._windows.append(index, reward) - self._means[index]
-        count = self._counts[index]
+    def _learn(self, index: int) -> None:
+        surprise = self._values[index] - self._means[index]
+        count = self._counts[index] + self._prior
         self._variances[index] = (count * self._variances[index] + surprise**2) / (count + 1)
         self._means[index] += self._step_size * surprise / (count + 1)
-        self._counts[index] = count + 1
+        self._counts[index] += 1
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -72,14 +79,14 @@ class GaussianThompson(Scheduler[Arm]):
     def _restore(self, rule: Mapping[str, Any]) -> None:
         arms = len(self.arms)
         self._counts = counts(rule["counts"], arms)
-        self._windows = self._windows.restored(rule["rewards"], self._counts)
+        self._restore_windows(rule, self._counts)
         self._means = numbers(rule["means"], arms)
         self._variances = numbers(rule["variances"], arms, at_least=0, at_most=LARGEST_VARIANCE)
         self._draws = numbers(rule["draws"], arms, at_least=-LARGEST_VARIANCE, at_most=LARGEST_VARIANCE)
 
     def _diagnose(self) -> dict[str, Sequence[float]]:
         return {
-            "value": self._windows.values,
+            **super()._diagnose(),
             "mean": self._means,
             "std": [math.sqrt(variance) for variance in self._variances],
             "score": self._draws,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -34,8 +34,8 @@ def distinct_arms(arms: Sequence[Arm]) -> tuple[Arm, ...]:
 def _listed(arms: Any) -> tuple[Any, ...]:
     # A set has no order, and the order decides ties; a text is a list of letters by accident.
     try:
-        listed = None if isinstance(arms, str | bytes | set | frozenset) else tuple(arms)
-    except TypeError:  # among others a NumPy array of no dimension, which has an __iter__ all the same
+        listed = None if isinstance(arms, str | bytes | set | frozenset | Mapping) else tuple(arms)
+    except TypeError:  # a number, or a NumPy array without a dimension, which has __iter__ and cannot be iterated
         listed = None
     if listed is None:
         raise ValueError(f"arms must be a list of values, in an order, got {arms!r}; for example [3, 2, 1]")
