@@ -16,6 +16,7 @@ from adept.schedulers import (
     GaussianThompson,
     RoundRobin,
     Scheduler,
+    as_scheduler,
     epoch_arms,
     make_scheduler,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "Hindsight",
     "RoundRobin",
     "Scheduler",
+    "as_scheduler",
     "epoch_arms",
     "make_controller",
     "make_scheduler",

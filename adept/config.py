@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from adept.names import check_reference, unknown_name
-from adept.schedulers import SCHEDULERS, epoch_arms, make_scheduler
+from adept.schedulers import SCHEDULERS, epoch_arms, paper_scheduler
 
 RewardSource = Literal["gae-return", "episode-return"]
 Algorithm = Literal["ppo", "drac"]
@@ -32,8 +32,8 @@ class Config:
     """what chooses the update epochs: a name (ucb, thompson, round-robin, fixed) or package.module:Class"""
     arms: tuple[int, ...] = (4, 2, 1)
     """numbers of update epochs to choose from, as separate words"""
-    scheduler_options: dict[str, float] = field(default_factory=dict)
-    """knobs of the scheduler as name value pairs, for example exploration 5 window 10"""
+    scheduler_options: dict[str, float | str] = field(default_factory=dict)
+    """knobs of the scheduler as name value pairs, for example exploration 5 window 10, or scale auto"""
     reward_source: RewardSource = "gae-return"
     """what the scheduler is credited with: the rollout's mean GAE return, or its mean episode return"""
     seed: int = 1
@@ -116,7 +116,7 @@ class Config:
         if ":" in self.scheduler:
             check_reference("scheduler", self.scheduler)
         else:
-            make_scheduler(self.scheduler, self.arms, seed=self.seed, **self.scheduler_options)
+            paper_scheduler(self.scheduler, self.arms, seed=self.seed, **self.scheduler_options)
         choices = (*AUGMENTATION_NAMES, *SCHEDULERS)
         if ":" in self.augmentation:
             check_reference("augmentation", self.augmentation)

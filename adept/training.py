@@ -17,7 +17,7 @@ from adept.fast import choose_actor, choose_learner
 from adept.flops import forward_flops, iteration_flops
 from adept.networks import make_network
 from adept.rollout import Collector, Rollout
-from adept.schedulers import Scheduler, make_scheduler
+from adept.schedulers import Scheduler, paper_scheduler
 from adept.seeding import stream_seed
 
 Record = dict[str, float]
@@ -61,7 +61,7 @@ class Trainer:
         self.augmenter = drac.Augmenter(config, shape, self.device) if config.algo == "drac" else None
         loss = ppo.make_loss(config) if self.augmenter is None else drac.make_loss(config, self.augmenter)
         self.learner = choose_learner(config, self.network, loss, self.device, self.execution)
-        self.scheduler: Scheduler[int] = make_scheduler(
+        self.scheduler: Scheduler[int] = paper_scheduler(
             config.scheduler, config.arms, seed=stream_seed(config.seed, "scheduler"), **config.scheduler_options
         )
         self._stop = None if config.target_kl is None else ppo.target_kl_rule(config.target_kl)

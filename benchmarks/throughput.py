@@ -33,7 +33,7 @@ from adept.config import Config, Execution  # noqa: E402
 from adept.envs import Array, Discrete  # noqa: E402
 from adept.presets import preset  # noqa: E402
 from adept.runs.machine import describe  # noqa: E402
-from adept.schedulers import make_scheduler  # noqa: E402
+from adept.schedulers import paper_scheduler  # noqa: E402
 from adept.training import Trainer  # noqa: E402
 
 RESULTS = ROOT / "results" / "throughput"
@@ -227,7 +227,7 @@ def linear_in_epochs(task: Task, repeats: int) -> dict[str, Any]:
 
 
 def seconds_per_decision(calls: int = 5000) -> float:
-    scheduler = make_scheduler("ucb", (4, 2, 1), seed=0)
+    scheduler = paper_scheduler("ucb", (4, 2, 1), seed=0)
     started = time.process_time()
     for index in range(calls):
         scheduler.step(float(index % 7))

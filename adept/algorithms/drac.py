@@ -16,7 +16,7 @@ from adept.config import Config
 from adept.distributions import ActionDistribution
 from adept.envs.base import Array
 from adept.networks import ActorCritic
-from adept.schedulers import Scheduler, make_scheduler
+from adept.schedulers import Scheduler, paper_scheduler
 from adept.seeding import stream_seed
 
 
@@ -33,7 +33,7 @@ class Augmenter:
         self.augmentation = config.augmentation
         if config.augmentation not in AUGMENTATIONS:
             seed = stream_seed(config.seed, "scheduler", 1)
-            self.scheduler = make_scheduler(config.augmentation, tuple(AUGMENTATIONS), seed=seed)
+            self.scheduler = paper_scheduler(config.augmentation, tuple(AUGMENTATIONS), seed=seed)
         self._generator = torch.Generator(device).manual_seed(stream_seed(config.seed, "augmentation"))
 
     def step(self, reward: float | None) -> None:

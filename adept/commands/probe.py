@@ -20,7 +20,7 @@ from adept.probe.placebo import Placebo, placebos, preference
 from adept.probe.records import Records, load_records
 from adept.probe.stages import Search, branches_path, load_stages, search, write_branches
 from adept.report.statistics import Estimate
-from adept.schedulers import make_scheduler, scheduler_class, scheduler_options
+from adept.schedulers import paper_scheduler, scheduler_class, scheduler_options
 
 Arms = Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="K [K ...]")]
 VERDICTS = {
@@ -97,7 +97,7 @@ def probe(options: ProbeOptions) -> dict[str, Any]:
     if options.records is not None:
         records = load_records(options.records)
         arms, settings = defaults(records, options)
-        make_scheduler(options.scheduler, arms, **settings)
+        paper_scheduler(options.scheduler, arms, **settings)
         found = placebos(records, options.scheduler, arms, settings, options.reward)
         seen = effects(records, options.reward)
         result |= {"arms": list(arms), "options": settings, "placebo": _placebo_facts(records, found)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from adept.presets import preset
 from adept.runs.panel import Screen, result_table
 from adept.runs.records import run_path
 from adept.runs.runner import CHECKPOINT_SECONDS, run_one
-from adept.schedulers import scheduler_class, scheduler_options
+from adept.schedulers import paper_scheduler
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,5 @@ def default_config(words: list[str]) -> Config:
         named["env"] = "minigrid/DoorKey-6x6"
     named.pop("arms", None)
     config = preset(**named)
-    cls = scheduler_class(config.scheduler)
-    parameters = inspect.signature(cls).parameters
-    defaults = {name: parameters[name].default for name in scheduler_options(cls)}
-    return replace(config, scheduler_options={**defaults, **config.scheduler_options})
+    knobs = paper_scheduler(config.scheduler, config.arms, seed=0, **config.scheduler_options).options
+    return replace(config, scheduler_options=dict(knobs))

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from adept.probe.records import Array, Records, mean_interval, shares
 from adept.report.statistics import Estimate, aggregate
-from adept.schedulers import make_scheduler
+from adept.schedulers import paper_scheduler
 from adept.seeding import stream_seed
 
 MARGIN = 0.10
@@ -55,7 +55,7 @@ class Placebo:
 
 def feed(name: str, arms: Sequence[int], options: Mapping[str, Any], rewards: npt.ArrayLike, seed: int) -> list[int]:
     """Return what a scheduler chooses where its reward is a given series; a missing reward credits nothing."""
-    scheduler = make_scheduler(name, arms, seed=stream_seed(seed, "scheduler"), **options)
+    scheduler = paper_scheduler(name, arms, seed=stream_seed(seed, "scheduler"), **options)
     series = np.asarray(rewards, np.float64)
     return [scheduler.step(float(reward) if math.isfinite(reward) else None) for reward in series]
 

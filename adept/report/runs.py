@@ -159,6 +159,9 @@ def method_label(config: Config) -> str:
     """Call a method by what defines it."""
     arms = ",".join(map(str, config.arms))
     words = [config.algo, f"K={arms}" if config.scheduler == "fixed" else f"{config.scheduler} {{{arms}}}"]
-    words += [f"{name} {value:g}" for name, value in config.scheduler_options.items()]
+    words += [
+        f"{name} {value:g}" if isinstance(value, float | int) else f"{name} {value}"
+        for name, value in config.scheduler_options.items()
+    ]
     words += [f"target-kl {config.target_kl:g}"] if config.target_kl is not None else []
     return " ".join(words)

@@ -13,7 +13,6 @@ import numpy as np
 from adept.schedulers.saved import counts, generator_state, label, mapping, restored_generator
 from adept.schedulers.validation import Arm, distinct_arms, finite_reward, whole_number
 
-
 PATIENCE = 50
 """Choices after which an arm that was never among them is worth a warning."""
 

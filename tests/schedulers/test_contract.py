@@ -218,7 +218,7 @@ def test_pickles_and_goes_on_the_same(used):
     assert [again.step(1.0) for _ in range(50)] == [used.step(1.0) for _ in range(50)]
 
 
-NO_ARMS = [[], (), [3, 3], [1, True], [2, 2.0], [[1]], [{}], 3, None, {3, 2, 1}, "321", b"321", np.array(1)]
+NO_ARMS = [[], (), [3, 3], [1, True], [2, 2.0], [[1]], [{}], 3, None, {3, 2, 1}, "321", b"321", np.array(1), {3: 1}]
 
 
 @pytest.mark.parametrize("arms", NO_ARMS)

@@ -1,14 +1,18 @@
-"""River's bandits as an oracle, where its definitions and the paper's coincide."""
+"""River's bandits as an oracle, where its definitions and the paper's coincide (`scale=None`)."""
 
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 from river import bandit, proba, stats, utils
 
-from adept import UCB, GaussianThompson
+import adept
+
+UCB = partial(adept.UCB, scale=None)
+GaussianThompson = partial(adept.GaussianThompson, scale=None)
 
 ARMS = [5, 3, 2, 1]
 

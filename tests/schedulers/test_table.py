@@ -10,8 +10,8 @@ from adept.schedulers import SCHEDULERS, UCB, GaussianThompson, make_scheduler, 
 
 
 def test_make_scheduler_passes_arms_seed_and_options():
-    scheduler = make_scheduler("thompson", [4, 2], seed=3, step_size=0.1, window=7)
-    twin = GaussianThompson([4, 2], step_size=0.1, window=7, seed=3)
+    scheduler = make_scheduler("thompson", [4, 2], seed=3, step_size=0.1, window=7, scale=None)
+    twin = GaussianThompson([4, 2], step_size=0.1, window=7, scale=None, seed=3)
     assert type(scheduler) is GaussianThompson
     assert scheduler.state_dict() == twin.state_dict()
     assert scheduler.options == {"step_size": 0.1, "window": 7}
@@ -40,7 +40,7 @@ def test_unknown_option_lists_the_options():
     with pytest.raises(ValueError, match="unknown option") as caught:
         make_scheduler("ucb", [1], explorations=1.0)
     assert str(caught.value) == (
-        "unknown option of scheduler 'ucb': 'explorations', expected one of exploration, window; "
+        "unknown option of scheduler 'ucb': 'explorations', expected one of exploration, window, scale; "
         "did you mean 'exploration'?"
     )
     with pytest.raises(ValueError, match="unknown option of scheduler 'fixed': 'window', there are none"):
@@ -69,7 +69,12 @@ def test_a_path_that_is_no_scheduler(path, message):
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("ucb", ["exploration", "window"]), ("thompson", ["step_size", "window"]), ("round-robin", []), ("fixed", [])],
+    [
+        ("ucb", ["exploration", "window", "scale"]),
+        ("thompson", ["step_size", "window", "scale"]),
+        ("round-robin", []),
+        ("fixed", []),
+    ],
 )
 def test_options_are_the_constructors_own_knobs(name, options):
     assert scheduler_options(SCHEDULERS[name]) == options

@@ -1,13 +1,16 @@
-"""ADEPT(G) by hand: one draw per arm from N(μ, σ²), and the update of μ and σ² by the paper's equation 5."""
+"""ADEPT(G) by hand, as in the paper: one draw per arm from N(μ, σ²); μ and σ² by the paper's equation 5."""
 
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 
-from adept import GaussianThompson
+import adept
+
+GaussianThompson = partial(adept.GaussianThompson, scale=None)
 
 # η = 0.5, W = 2. Each row: reward, then Q, σ², μ after it; N, μ and σ² start at 0, 0 and 1.
 BY_HAND = [

@@ -1,10 +1,14 @@
-"""ADEPT(U) by hand: argmax Q(K) + c·√(ln t / N(K)), N(K) = t = 1 and Q(K) = 0 at the start."""
+"""ADEPT(U) by hand, as in the paper: argmax Q(K) + c·√(ln t / N(K)), N(K) = t = 1 and Q(K) = 0 at the start."""
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
-from adept import UCB
+import adept
+
+UCB = partial(adept.UCB, scale=None)
 
 # c = 1, W = 2, arms 3, 2, 1. Each row: the reward of the previous choice, the scores of arms 3, 2, 1, the choice.
 BY_HAND = [
@@ -65,9 +69,9 @@ def test_defaults_are_the_papers_best():
     assert UCB([3, 2, 1]).options == {"exploration": 5.0, "window": 10}
 
 
-@pytest.mark.parametrize("exploration", [-0.1, -1, float("nan"), float("inf"), 1e101, "1", None, True, 10**400])
+@pytest.mark.parametrize("exploration", [-0.1, -1, float("nan"), float("inf"), 1e101, "1", True, 10**400])
 def test_exploration_is_a_number_from_zero(exploration):
-    with pytest.raises(ValueError, match=r"exploration must be a number ≥ 0 and ≤ 1e\+100, got .*; for example 5"):
+    with pytest.raises(ValueError, match=r"exploration must be a number ≥ 0 and ≤ 1e\+100, got .*; for example 1"):
         UCB([3, 2, 1], exploration=exploration)
 
 
