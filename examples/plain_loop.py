@@ -26,14 +26,12 @@ ENVIRONMENTS, HORIZON, MINIBATCHES = 8, 64, 4
 LEARNING_RATE, DISCOUNT, GAE_LAMBDA = 1e-3, 0.99, 0.95
 CLIP, ENTROPY_COEFFICIENT, VALUE_COEFFICIENT, MAX_GRADIENT_NORM = 0.2, 0.01, 0.5, 0.5
 
-# The first argument of `step` below lies in [0, 1] on this task, and exploration is in its units: 0.3 was taken
-# from 0.1, 0.3 and 1 on two seeds. The paper's 5 is for Procgen's returns.
-METHODS: dict[str, tuple[str, list[int], dict[str, float]]] = {
-    "fixed 4": ("fixed", [4], {}),
-    "fixed 1": ("fixed", [1], {}),
-    "ADEPT(R)": ("round-robin", [4, 2, 1], {}),
-    "ADEPT(U)": ("ucb", [4, 2, 1], {"exploration": 0.3}),
-    "ADEPT(G)": ("thompson", [4, 2, 1], {}),
+METHODS = {
+    "fixed 4": {"name": "fixed", "arms": [4]},
+    "fixed 1": {"name": "fixed", "arms": [1]},
+    "ADEPT(R)": {"name": "round-robin", "arms": [4, 2, 1]},
+    "ADEPT(U)": {"name": "ucb", "arms": [4, 2, 1]},
+    "ADEPT(G)": {"name": "thompson", "arms": [4, 2, 1]},
 }
 
 
@@ -88,8 +86,7 @@ def train(method: str, seed: int, steps: int) -> Outcome:
     agent = Agent(envs.single_observation_space.shape[0], int(envs.single_action_space.n))
     optimizer = torch.optim.Adam(agent.parameters(), lr=LEARNING_RATE, eps=1e-5)
 
-    name, arms, options = METHODS[method]
-    scheduler = adept.make_scheduler(name, arms, seed=seed, **options)  # ADEPT, 1 of 2; or adept.UCB([4, 2, 1])
+    scheduler = adept.as_scheduler(METHODS[method], seed=seed)  # ADEPT, 1 of 2; or adept.UCB([4, 2, 1])
 
     observations = torch.zeros(HORIZON, ENVIRONMENTS, *envs.single_observation_space.shape)
     actions = torch.zeros(HORIZON, ENVIRONMENTS, dtype=torch.long)
@@ -124,9 +121,8 @@ def train(method: str, seed: int, steps: int) -> Outcome:
             advantages = _gae(rewards, values, dones, agent.value(torch.as_tensor(observation)))
             returns = advantages + values
 
-        # Credits the previous choice with this rollout, makes the next. 1 − discount brings the mean return to the
-        # size of one step's reward, so that an arm not yet tried, which counts as 0, is within reach.
-        epochs = scheduler.step((1 - DISCOUNT) * returns.mean().item())  # ADEPT, 2 of 2
+        # Credits the previous choice with this rollout, then makes the next one.
+        epochs = scheduler.step(returns.mean().item())  # ADEPT, 2 of 2
 
         choices[epochs] += 1
         batch = [part.flatten(0, 1) for part in (observations, actions, log_probs, advantages, returns)]
