@@ -14,13 +14,16 @@ from rich.table import Table
 
 from adept.cli import parse, print_json
 from adept.commands.screen import make_console
+from adept.controllers import CONTROLLERS
+from adept.names import unknown_name
 from adept.presets import preset
 from adept.probe.effects import ArmEffects, effects
 from adept.probe.placebo import Placebo, placebos, preference
 from adept.probe.records import Records, load_records
 from adept.probe.stages import Search, branches_path, load_stages, search, write_branches
+from adept.probe.strides import BAND, ENOUGH, NOISES, UPDATES, strides
 from adept.report.statistics import Estimate
-from adept.schedulers import paper_scheduler, scheduler_class, scheduler_options
+from adept.schedulers import scheduler_class, scheduler_options
 
 Arms = Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="K [K ...]")]
 VERDICTS = {
@@ -36,11 +39,11 @@ class ProbeOptions:
     """Say whether a scheduler prefers arms on rewards that it cannot have changed, and whether it finds better ones."""
 
     scheduler: tyro.conf.Positional[str]
-    """a name (ucb, thompson, …) or package.module:Class, which is imported"""
+    """a scheduler's name (ucb, …), package.module:Class, which is imported, or a controller's name (hindsight, …)"""
     records: Path | None = None
     """a study's folder: the rewards of its runs with fixed epochs are the placebo, its round robin shows the effects"""
     branches: Path | None = None
-    """a folder of branches: states from which every arm was tried, with the true return of each"""
+    """a folder of branches: states from which every one of their arms was tried, with the true return of each"""
     arms: Arms = None
     """arms to choose from; by default those of the study's method with this scheduler, or the preset's"""
     options: dict[str, float | str] = field(default_factory=dict)
@@ -86,18 +89,25 @@ def run(words: list[str]) -> int:
 
 
 def probe(options: ProbeOptions) -> dict[str, Any]:
-    """Carry out `adept probe` for a scheduler; return the object for --json."""
+    """Carry out `adept probe`; return the object for --json."""
+    if options.scheduler in CONTROLLERS:
+        return _probe_controller(options)
     if options.records is None and options.branches is None:
         raise ValueError(
             f"probe: no rewards to feed to {options.scheduler}; give a study's folder, for example "
             "--records results/minigrid, or a folder of branches, for example --branches results/branches"
         )
-    scheduler_class(options.scheduler)  # a mistake in the name comes before the records are read
+    known = scheduler_options(
+        scheduler_class(options.scheduler)
+    )  # a mistake in the name comes before the records are read
+    for name in options.options:
+        if name not in known:
+            raise unknown_name(f"option of scheduler {options.scheduler!r}:", name, known)
     result: dict[str, Any] = {"scheduler": options.scheduler, "reward": options.reward}
+    settings = dict(options.options)
     if options.records is not None:
         records = load_records(options.records)
         arms, settings = defaults(records, options)
-        paper_scheduler(options.scheduler, arms, **settings)
         found = placebos(records, options.scheduler, arms, settings, options.reward)
         seen = effects(records, options.reward)
         result |= {"arms": list(arms), "options": settings, "placebo": _placebo_facts(records, found)}
@@ -106,12 +116,30 @@ def probe(options: ProbeOptions) -> dict[str, Any]:
             _show_placebo(options, arms, settings, records, found)
             _show_effects(seen)
     if options.branches is not None:
-        settings = settings if options.records is not None else dict(options.options)
         searches = [search(stage, options.scheduler, settings) for stage in load_stages(options.branches)]
         result["branches"] = [_search_facts(entry) for entry in searches]
         if not options.json:
             _show_searches(searches)
     return result
+
+
+def _probe_controller(options: ProbeOptions) -> dict[str, Any]:
+    """Run a controller on evidence that holds no signal."""
+    epochs = max(options.arms or (10,))
+    found = [strides(options.scheduler, epochs, options.options, noise) for noise in NOISES]
+    passed = all(entry.passed for entry in found)
+    if not options.json:
+        _print(
+            [f"Stride of {options.scheduler} with K={epochs} on evidence without a signal, relative to its start:"],
+            ("slopes", f"runs of {UPDATES} updates", f"within 1/{BAND:g} and {BAND:g}", "95 % stay within a factor of"),
+            [[entry.noise, str(len(entry.table)), f"{100 * entry.inside:.0f} %", f"{entry.furthest:.2f}"]
+             for entry in found],
+        )  # fmt: skip
+        verdict = "It passes" if passed else "It does not pass: it follows noise"
+        _print([f"{verdict}; at least {100 * ENOUGH:.0f} % of runs must stay within."])
+    facts = {entry.noise: {"runs": len(entry.table), "inside": entry.inside, "furthest": entry.furthest}
+             for entry in found}  # fmt: skip
+    return {"controller": options.scheduler, "epochs": epochs, "passed": passed, "noise": facts}
 
 
 def defaults(records: Records, options: ProbeOptions) -> tuple[tuple[int, ...], dict[str, Any]]:

@@ -79,3 +79,12 @@ def test_mistakes_end_in_one_line(words: list[str], said: str, capsys, tmp_path:
     assert said in error
     assert error.count("\n") == 1
     assert not list(tmp_path.iterdir()), "a mistake leaves no folder"
+
+
+def test_a_controller_is_probed_without_records(capsys: pytest.CaptureFixture[str]):
+    found = probe(capsys, "kl-rate", "--arms", "4", "--options", "target", "0.01")
+    assert found["passed"]
+    assert found["epochs"] == 4
+    assert found["noise"]["normal"]["inside"] == 1
+    assert main(["probe", "hindsight", "--options", "leak", "0"]) == 0
+    assert "It does not pass" in capsys.readouterr().out, "without its leak the rule adds up noise"
