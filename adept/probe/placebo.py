@@ -7,6 +7,7 @@ the noise and the trend of training. The same rewards in random order have no tr
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -55,8 +56,13 @@ class Placebo:
 
 def feed(name: str, arms: Sequence[int], options: Mapping[str, Any], rewards: npt.ArrayLike, seed: int) -> list[int]:
     """Return what a scheduler chooses where its reward is a given series; a missing reward credits nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of arms that it leaves untried: that is what a placebo shows
+        return _feed(name, arms, options, np.asarray(rewards, np.float64), seed)
+
+
+def _feed(name: str, arms: Sequence[int], options: Mapping[str, Any], series: Array, seed: int) -> list[int]:
     scheduler = paper_scheduler(name, arms, seed=stream_seed(seed, "scheduler"), **options)
-    series = np.asarray(rewards, np.float64)
     return [scheduler.step(float(reward) if math.isfinite(reward) else None) for reward in series]
 
 

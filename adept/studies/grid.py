@@ -13,9 +13,11 @@ from typing import Any
 from adept.config import Config
 from adept.names import unknown_name
 from adept.presets import preset
+from adept.studies.relative import resolve
 
 CONFIG_KEYS = tuple(entry.name for entry in dataclasses.fields(Config))
-KEYS = ("name", "title", "tasks", "seeds", "until", "baseline", "criterion", "threshold", "differs", "base", "methods")
+KEYS = ("name", "title", "tasks", "seeds", "steps", "until", "baseline", "criterion", "threshold", "differs", "base",
+        "methods")  # fmt: skip
 CRITERIA = ("final-score", "mean-score", "steps-to-threshold")
 """What decides a study: the score at the end, its mean over the run, or the steps until a score is reached."""
 NEVER_DIFFER = ("env", "seed", "steps")
@@ -45,6 +47,8 @@ class Study:
     differs: tuple[str, ...]
     """configuration keys by which methods may differ"""
     base: Mapping[str, Any]
+    steps: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """environment steps by task, where tasks want different budgets; the others have those of [base] or the preset"""
     until: int | None = None
     """environment steps after which every run pauses, to be continued by a study without this key or a larger one"""
     criterion: str = "final-score"
@@ -71,6 +75,9 @@ class Study:
                 f"threshold {self.threshold:g} has no use with the criterion {self.criterion!r}; "
                 "leave it out, or declare criterion = 'steps-to-threshold'"
             )
+        for task in self.steps:
+            if task not in self.tasks:
+                raise unknown_name("task in [steps]", task, self.tasks)
         for key in self.differs:
             if key in NEVER_DIFFER:
                 raise ValueError(f"methods of a study cannot differ in {key!r}: their runs could not be compared")
@@ -115,6 +122,9 @@ class Study:
         algo, scheduler = values.get("algo", "ppo"), values.get("scheduler", "ucb")
         try:
             standard = preset(task, algo, scheduler)
+            values = resolve(values, preset(task, algo, "fixed").arms[0], standard.learning_rate)
+            if task in self.steps:
+                values["steps"] = self.steps[task]
             return Config.from_dict({**dataclasses.asdict(standard), **values, "env": task, "seed": seed})
         except (ValueError, TypeError) as error:
             raise ValueError(f"study {self.name!r}, method {method!r} on {task}: {error}") from error
@@ -176,6 +186,9 @@ def _build(table: dict[str, Any], text: str) -> Study:
     threshold = table.get("threshold")
     if threshold is not None and type(threshold) not in (int, float):
         raise ValueError(f"threshold must be a score, got {threshold!r}; for example 0.9")
+    steps = table.get("steps", {})
+    if not isinstance(steps, dict) or not all(type(value) is int and value >= 1 for value in steps.values()):
+        raise ValueError(f"[steps] must give whole numbers of environment steps by task, got {steps!r}")
     for key in base:
         if key in ("env", "seed") or key not in CONFIG_KEYS:
             raise unknown_name("key in [base]", key, [name for name in CONFIG_KEYS if name not in ("env", "seed")])
@@ -188,6 +201,7 @@ def _build(table: dict[str, Any], text: str) -> Study:
         baseline=str(table["baseline"]),
         differs=tuple(differs),
         base=base,
+        steps=steps,
         until=until,
         criterion=str(table.get("criterion", "final-score")),
         threshold=None if threshold is None else float(threshold),

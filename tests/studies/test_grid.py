@@ -169,3 +169,55 @@ def test_the_short_pybullet_study_is_the_beginning_of_the_full_one():
     require_continuation(short, full, "here")
     assert short.budget["pybullet/Ant"] == 499_712
     assert full.budget["pybullet/Ant"] == 1_998_848
+
+
+RELATIVE = """
+name = "relative"
+tasks = ["minigrid/DoorKey-6x6", "pybullet/Ant"]
+seeds = [101, 102]
+baseline = "preset"
+differs = ["scheduler", "scheduler_options", "arms", "learning_rate"]
+[steps]
+"pybullet/Ant" = 40_960
+[base]
+steps = 20_480
+[[methods]]
+name = "preset"
+scheduler = "fixed"
+arms = ["preset"]
+[[methods]]
+name = "ucb"
+scheduler = "ucb"
+arms = ["preset", "preset/2", "preset/100", 1]
+[[methods]]
+name = "fast"
+scheduler = "fixed"
+arms = [3]
+learning_rate = "preset*3"
+"""
+
+
+def test_values_relative_to_the_preset_follow_the_task():
+    study = parse_study(RELATIVE, "x.toml")
+    cells = {(method, task): study.config(method, task, 101) for method in ("preset", "ucb", "fast")
+             for task in study.tasks}  # fmt: skip
+    door, ant = study.tasks
+    assert [cells["preset", task].arms for task in study.tasks] == [(4,), (10,)]
+    assert [cells["ucb", task].arms for task in study.tasks] == [(4, 2, 1), (10, 5, 1)], "what coincides is one arm"
+    assert cells["fast", door].learning_rate == pytest.approx(3e-3)
+    assert cells["fast", ant].learning_rate == pytest.approx(6e-4)
+    assert study.budget == {door: 20_480, ant: 40_960}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"preset*3"', '"preset+3"', "relative to the preset is 'preset'"),
+        ('"preset*3"', '"preset*0"', "relative to the preset is 'preset'"),
+        ('"pybullet/Ant" = 40_960', '"pybullet/Hopper" = 40_960', "task in \\[steps\\]"),
+        ('"pybullet/Ant" = 40_960', '"pybullet/Ant" = 0.5', "whole numbers of environment steps"),
+    ],
+)
+def test_mistakes_in_relative_values_are_named(old: str, new: str, said: str):
+    with pytest.raises(ValueError, match=said):
+        parse_study(RELATIVE.replace(old, new), "x.toml")
