@@ -79,7 +79,9 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def parse(cls: type[Options], command: str, words: list[str], default: Options | None = None) -> Options:
+def parse(
+    cls: type[Options], command: str, words: list[str], default: Options | None = None, description: str | None = None
+) -> Options:
     """Read a command's options into its dataclass, whose field docs are the help; a mistake is one line."""
     import tyro
 
@@ -87,7 +89,8 @@ def parse(cls: type[Options], command: str, words: list[str], default: Options |
     try:
         with contextlib.redirect_stderr(said):
             flat = (tyro.conf.OmitArgPrefixes,)
-            found = tyro.cli(cls, prog=f"adept {command}", args=words, default=default, config=flat)
+            prog = f"adept {command}"
+            found = tyro.cli(cls, prog=prog, args=words, default=default, description=description, config=flat)
             assert isinstance(found, cls)
             return found
     except SystemExit as stop:

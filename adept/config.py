@@ -14,7 +14,7 @@ from adept.schedulers import SCHEDULERS, epoch_arms, paper_scheduler
 
 RewardSource = Literal["gae-return", "episode-return"]
 Algorithm = Literal["ppo", "drac"]
-NetworkName = Literal["auto", "impala", "minigrid", "mlp"]
+NetworkName = Literal["auto", "impala", "nature", "minigrid", "mlp"]
 AUGMENTATION_NAMES = (
     "crop", "random-conv", "color-jitter", "rotate", "flip", "cutout", "cutout-color", "grayscale"
 )  # fmt: skip

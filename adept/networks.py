@@ -1,4 +1,4 @@
-"""The three actor-critic networks of the paper's benchmarks."""
+"""The actor-critic networks: the three of the paper's benchmarks, and the one that PPO uses on Atari."""
 
 from __future__ import annotations
 
@@ -100,6 +100,35 @@ class ImpalaNetwork(ActorCritic):
         return self.heads.policy(features), self.heads.value(features)
 
 
+class NatureNetwork(ActorCritic):
+    """The CNN of Mnih et al. (2015), as PPO uses it on Atari: conv 8/4 to 32, 4/2 to 64, 3/1 to 64, then 512.
+
+    Observations are uint8 images, for Atari four frames of 84 × 84; the network divides them by 255.
+    """
+
+    def __init__(self, shape: tuple[int, ...], distribution: ActionDistribution) -> None:
+        super().__init__()
+        self.distribution = distribution
+        channels, height, width = shape
+        if min(height, width) < 36:
+            raise ValueError(f"the nature network needs images of at least 36 × 36 pixels, got {height} × {width}")
+        self.encoder = nn.Sequential(
+            nn.Conv2d(channels, 32, 8, 4), nn.ReLU(),
+            nn.Conv2d(32, 64, 4, 2), nn.ReLU(),
+            nn.Conv2d(64, 64, 3, 1), nn.ReLU(), nn.Flatten(),
+        )  # fmt: skip
+        height, width = ((((size - 8) // 4 + 1) - 4) // 2 + 1 - 2 for size in (height, width))
+        self.features = nn.Linear(64 * height * width, 512)
+        actor = nn.Sequential(nn.Linear(512, Heads.outputs(distribution)))
+        self.heads = Heads(distribution, actor, nn.Sequential(nn.Linear(512, 1)))
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        """Return policy parameters and values of uint8 images."""
+        images = observations.to(dtype=self.features.weight.dtype, memory_format=torch.channels_last) / 255.0
+        features = torch.relu(self.features(self.encoder(images)))
+        return self.heads.policy(features), self.heads.value(features)
+
+
 class MiniGridNetwork(ActorCritic):
     """Conv 2×2 to 16, max-pool 2, conv 2×2 to 32, conv 2×2 to 64, then actor and critic of 64 tanh units each.
 
@@ -156,7 +185,12 @@ class MlpNetwork(ActorCritic):
         return self.heads.policy(observations.to(torch.get_default_dtype()))
 
 
-NETWORKS: dict[str, type[ActorCritic]] = {"impala": ImpalaNetwork, "minigrid": MiniGridNetwork, "mlp": MlpNetwork}
+NETWORKS: dict[str, type[ActorCritic]] = {
+    "impala": ImpalaNetwork,
+    "nature": NatureNetwork,
+    "minigrid": MiniGridNetwork,
+    "mlp": MlpNetwork,
+}
 
 
 def make_network(name: str, shape: tuple[int, ...], actions: ActionSpace, seed: int) -> ActorCritic:

@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "controllers": {"names", "schedulers"},
     "hindsight": {"names", "extras", "schedulers", "controllers"},
     "config": {"names", "schedulers"},
-    "presets": {"names", "config"},
+    "presets": {"names", "config", "controllers"},
     "envs": {"names", "extras", "config", "seeding"},
     "distributions": {"envs"},
     "networks": {"names", "distributions", "envs"},

@@ -16,6 +16,9 @@ def test_sizes_counted_by_hand() -> None:
     # IMPALA on 3×64×64: per block conv(in→c)+4 conv(c→c), then 2048→256 and heads 256→15 and 256→1.
     impala = sum((i * 9 + 1) * c + 4 * (c * 9 + 1) * c for i, c in ((3, 16), (16, 32), (32, 32)))
     assert parameters("impala", (3, 64, 64)) == impala + 2049 * 256 + 257 * 16
+    # Nature's on 4×84×84: 84 → 20 → 9 → 7 places a side, then 3136→512 and heads 512→6 and 512→1.
+    nature = (4 * 64 + 1) * 32 + (32 * 16 + 1) * 64 + (64 * 9 + 1) * 64 + 3137 * 512 + 513 * 7
+    assert parameters("nature", (4, 84, 84), 6) == nature
     # MiniGrid: conv 2×2 3→16→32→64, two heads of 64→64→(7 | 1).
     minigrid = (3 * 4 + 1) * 16 + (16 * 4 + 1) * 32 + (32 * 4 + 1) * 64 + 2 * 65 * 64 + 65 * 7 + 65
     assert parameters("minigrid", (3, 7, 7), 7) == minigrid
@@ -35,7 +38,7 @@ def test_seed_decides_the_weights_and_nothing_global_is_touched(name: str, shape
     assert not torch.equal(weights[0], weights[2])
 
 
-@pytest.mark.parametrize(("name", "shape"), [("minigrid", (3, 7, 7)), ("mlp", (11,))])
+@pytest.mark.parametrize(("name", "shape"), [("nature", (4, 84, 84)), ("minigrid", (3, 7, 7)), ("mlp", (11,))])
 def test_weights_are_orthogonal_with_the_gains_of_the_reference(name: str, shape: tuple[int, ...]) -> None:
     network = make_network(name, shape, Discrete(4), 0)
     for module in network.modules():
@@ -48,7 +51,7 @@ def test_weights_are_orthogonal_with_the_gains_of_the_reference(name: str, shape
 
 
 def test_values_and_policy_alone_equal_the_whole() -> None:
-    for name, shape in (("impala", (3, 64, 64)), ("minigrid", (3, 7, 7)), ("mlp", (11,))):
+    for name, shape in (("impala", (3, 64, 64)), ("nature", (4, 84, 84)), ("minigrid", (3, 7, 7)), ("mlp", (11,))):
         network = make_network(name, shape, Continuous((-1.0, -1.0), (1.0, 1.0)), 0)
         rows = torch.from_numpy(np.random.default_rng(0).integers(0, 10, (5, *shape)).astype(np.float32))
         policy, values = network(rows)
@@ -62,5 +65,7 @@ def test_values_and_policy_alone_equal_the_whole() -> None:
 def test_misfits_are_refused() -> None:
     with pytest.raises(ValueError, match="takes images"):
         make_network("impala", (11,), Discrete(2), 0)
+    with pytest.raises(ValueError, match="36 × 36"):
+        make_network("nature", (3, 35, 84), Discrete(2), 0)
     with pytest.raises(ValueError, match="7 × 7"):
         make_network("minigrid", (3, 5, 5), Discrete(2), 0)

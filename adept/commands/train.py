@@ -14,6 +14,7 @@ from adept.config import Config, Execution
 from adept.envs import make_environments
 from adept.extras import require
 from adept.presets import preset
+from adept.presets import summary as summary_of_presets
 from adept.runs.panel import Screen, result_table
 from adept.runs.records import run_path
 from adept.runs.runner import CHECKPOINT_SECONDS, run_one
@@ -40,7 +41,8 @@ class TrainOptions:
 
 def run(words: list[str]) -> int:
     """Carry out the command."""
-    options = parse(TrainOptions, "train", words, TrainOptions(default_config(words)))
+    description = f"{TrainOptions.__doc__}\n\nPresets, and where their values are from:\n{summary_of_presets()}"
+    options = parse(TrainOptions, "train", words, TrainOptions(default_config(words)), description)
     config = options.config
     make_environments(config, count=1).close()  # a mistake in the name shall leave no folder behind
     if options.track == "wandb":

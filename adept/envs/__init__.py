@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from adept.config import Config
-from adept.envs import gymnasium, minigrid, procgen, pybullet
+from adept.envs import gymnasium, minigrid, pool, procgen, pybullet
 from adept.envs.base import Array, Continuous, Discrete, Environments, Step
-from adept.envs.pool import PoolEnvironments
 from adept.names import unknown_name
 
 __all__ = ["BACKENDS", "Array", "Continuous", "Discrete", "Environments", "Step", "make_environments"]
@@ -14,8 +13,9 @@ BACKENDS = ("procgen", "minigrid", "pybullet", "gymnasium", "envpool")
 
 
 def make_environments(
-    config: Config, *, count: int | None = None, threads: int = 1, levels: int | None = None, render: bool = False
-) -> Environments:
+    config: Config, *, count: int | None = None, threads: int = 1, levels: int | None = None, render: bool = False,
+    evaluating: bool = False,
+) -> Environments:  # fmt: skip
     """Return the environments of a run, or, for evaluation, another number of them or other Procgen levels."""
     task, count = config.task, config.environments if count is None else count
     match config.backend:
@@ -29,5 +29,5 @@ def make_environments(
         case "gymnasium":
             return gymnasium.make(task, count, render=render)
         case "envpool":
-            return PoolEnvironments(task, count, threads=threads, render=render)
+            return pool.make(task, count, threads=threads, render=render, evaluating=evaluating)
     raise unknown_name("backend", config.backend, BACKENDS)

@@ -6,9 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from adept.envs.base import ActionSpace, Array, Continuous, Discrete, Step
+from adept.envs.base import ActionSpace, Array, Continuous, Discrete, Environments, Step
 from adept.extras import require
 from adept.names import unknown_name
+
+ATARI_TRAINING = {"episodic_life": True, "reward_clip": True}
+"""How PPO is trained on Atari everywhere: an episode is one life, and rewards are clipped to -1, 0 or 1."""
+
+
+def make(task: str, count: int, *, threads: int = 1, render: bool = False, evaluating: bool = False) -> Environments:
+    """Return environments by EnvPool's id; Atari's are whole games for evaluation, and lives for training."""
+    envpool = require("envpool", "envpool")
+    known = envpool.list_all_envs()
+    if task not in known:
+        raise unknown_name("EnvPool environment", task, known)
+    training = not evaluating and ATARI_TRAINING.keys() <= set(envpool.make_spec(task).config._fields)
+    return PoolEnvironments(task, count, threads=threads, render=render, **(ATARI_TRAINING if training else {}))
 
 
 class PoolEnvironments:

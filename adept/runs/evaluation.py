@@ -108,7 +108,7 @@ def evaluate(
     torch.set_num_threads(execution.threads)
     count = min(EVALUATION_ENVIRONMENTS, episodes) if config.backend != "pybullet" else 1
     environments = make_environments(
-        config, count=count, threads=execution.env_threads, levels=0 if levels == "test" else None
+        config, count=count, threads=execution.env_threads, levels=0 if levels == "test" else None, evaluating=True
     )
     try:
         policy = SavedPolicy(path, environments, deterministic=deterministic, seed=seed)
@@ -148,7 +148,8 @@ def frames(
 ) -> Iterator[Array]:
     """Yield pictures of the saved policy at play."""
     config = read_config(path)
-    environments = make_environments(config, count=1, levels=0 if levels == "test" else None, render=True)
+    test = 0 if levels == "test" else None
+    environments = make_environments(config, count=1, levels=test, render=True, evaluating=True)
     try:
         policy = SavedPolicy(path, environments, deterministic=deterministic, seed=seed)
         observations = environments.restart(stream_seed(config.seed, "evaluation", seed))

@@ -147,3 +147,20 @@ def test_spaces_that_do_not_fit_are_refused() -> None:
 
     with pytest.raises(ValueError, match="only one discrete choice or a vector"):
         SingleEnvironments("odd", Odd, 1)
+
+
+def test_atari_is_trained_by_lives_and_clipped_rewards_and_evaluated_by_games() -> None:
+    """Breakout has five lives: at random, the first end comes far earlier where an episode is one of them."""
+    ends = []
+    for evaluating in (False, True):
+        environments = make_environments(config("envpool/Breakout-v5", 1), evaluating=evaluating)
+        environments.restart(3)
+        rng = np.random.default_rng(0)
+        steps, ended = 0, False
+        while not ended:
+            result = environments.step(rng.integers(0, 4, 1))
+            assert evaluating or abs(result.rewards[0]) in (0.0, 1.0)
+            steps, ended = steps + 1, bool(result.terminated[0])
+        ends.append(steps)
+        environments.close()
+    assert ends[0] < ends[1] / 2
