@@ -62,7 +62,7 @@ def result_path(library: str, task: str, seed: int) -> Path:
 
 def run(cell: tuple[str, str, int, int]) -> None:
     from adept.presets import preset
-    from adept.runs.records import write_aside
+    from adept.runs.files import write_aside
 
     library, task, seed, steps = cell
     path = result_path(library, task, seed)

@@ -16,13 +16,14 @@ from adept.cli import parse, print_json
 from adept.commands.screen import cost, make_console
 from adept.config import Execution
 from adept.extras import require
+from adept.runs.records import STATES
 from adept.studies.driver import check_continuation, run_study
 from adept.studies.engines import Engine
 from adept.studies.engines.local import LocalEngine
 from adept.studies.estimate import estimate, sources
 from adept.studies.grid import load_study
 from adept.studies.progress import duration
-from adept.studies.results import STATES, StudyResults, load_results, pack, results_of
+from adept.studies.results import StudyResults, load_results, pack, results_of
 from adept.studies.work import Settings, last_iteration
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from adept.probe.records import Array, mean_interval
 from adept.report.statistics import Estimate
-from adept.runs.records import write_aside
+from adept.runs.files import write_aside
 from adept.schedulers import paper_scheduler
 
 COLUMNS = ("stage", "step", "repeat", "epochs", "before", "reward", "critic_shift", "truth", "episodes")

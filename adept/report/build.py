@@ -18,7 +18,7 @@ from adept.report.loading import load_comparison
 from adept.report.statistics import RESAMPLES, Estimate
 from adept.report.summary import Summary, interval, percent, summarize
 from adept.report.tables import TABLES
-from adept.runs.records import write_aside
+from adept.runs.files import write_aside
 
 PAGE, FACTS, README = "report.html", "report.json", "README.md"
 

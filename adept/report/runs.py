@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from adept.config import Config
-from adept.runs.records import read_config, read_evaluations, read_iterations, read_status
+from adept.runs.records import read_config, read_evaluations, read_iterations, read_starts, read_status
 from adept.studies.results import Cell, StudyResults
 
 Array = npt.NDArray[np.float64]
@@ -100,8 +100,7 @@ def run_of_cell(results: StudyResults, cell: Cell, method: str, budget: float) -
     run = dataclasses.replace(run, starts=tuple(results.starts(cell)), energy=float(energy))
     columns = results.curve(cell)
     if columns:
-        inside = columns["step"] <= budget
-        columns = {name: values[inside] for name, values in columns.items()}
+        columns = columns.take(columns["step"] <= budget)
     return with_records(run, columns, results.evaluations(cell))
 
 
@@ -148,7 +147,7 @@ def loose_runs(directory: Path) -> tuple[list[Method], list[Run]]:
         label = labels.setdefault(identity, method_label(config))
         methods.setdefault(label, Method(label, label, config, directory.resolve().name))
         status = read_status(path)
-        starts = json.loads((path / "machine.json").read_text())["starts"] if (path / "machine.json").exists() else []
+        starts = read_starts(path)
         error = status.get("error") if status["state"] == "failed" else None
         run = Run(label, config.env, config.seed, status["state"], error, config, starts=tuple(starts))
         runs.append(with_records(run, read_iterations(path), read_evaluations(path)))

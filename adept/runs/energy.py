@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import time
 from importlib import metadata
 from pathlib import Path
@@ -15,9 +14,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from adept.extras import require
+from adept.runs.files import write_aside
+from adept.runs.records import ENERGY, SCHEMA, read_energy
 
 WRITE_SECONDS = 30.0
-FILE = "energy.json"
 COUNTRY = "USA"
 """CodeCarbon asks for one, to turn energy into emissions; energy, all that is kept here, does not depend on it."""
 
@@ -38,8 +38,7 @@ class EnergyMeter:
             return self
         codecarbon = require("codecarbon", "energy")
         logging.getLogger("codecarbon").setLevel(logging.CRITICAL)  # it talks before it reads its own log level
-        file = self._path / FILE
-        self._before: list[dict[str, Any]] = json.loads(file.read_text())["starts"] if file.exists() else []
+        self._before: list[dict[str, Any]] = (read_energy(self._path) or {"starts": []})["starts"]
         self._latest = _latest_reading()
         self._tracker = codecarbon.OfflineEmissionsTracker(
             country_iso_code=COUNTRY, tracking_mode="process", output_methods=[], log_level="critical",
@@ -82,9 +81,7 @@ class EnergyMeter:
         starts = [*self._before, reading]
         total = {key: sum(start[key] for start in starts) for key in ("kwh", "cpu_kwh", "gpu_kwh", "ram_kwh")}
         self._path.mkdir(parents=True, exist_ok=True)
-        aside = self._path / f".{FILE}.{os.getpid()}"
-        aside.write_text(json.dumps({**total, "starts": starts}, indent=2) + "\n")
-        os.replace(aside, self._path / FILE)
+        write_aside(self._path / ENERGY, json.dumps({"schema": SCHEMA, **total, "starts": starts}, indent=2) + "\n")
 
 
 def _latest_reading() -> Any:

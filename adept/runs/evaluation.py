@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,18 @@ from adept.envs.base import Continuous
 from adept.extras import require
 from adept.networks import make_network
 from adept.normalization import ObservationNormalizer
-from adept.runs.records import load_checkpoint, read_config
+from adept.runs.checkpoints import load_checkpoint
+from adept.runs.records import read_config
+from adept.runs.trust import import_named, named_environments, require_trust
 from adept.seeding import stream_seed
+from adept.training import pick_device
 
 EVALUATION_ENVIRONMENTS = 16
+TEST_EPISODES = 100
 VIDEO_FRAMES_PER_SECOND = 30
+
+OnEpisode = Callable[[int, int], None]
+"""Told after each episode how many of how many have ended."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,10 @@ class Evaluation:
 class SavedPolicy:
     """The network and normaliser of a run's newest checkpoint, acting in environments."""
 
-    def __init__(self, path: Path, environments: Environments, *, deterministic: bool, seed: int) -> None:
+    def __init__(
+        self, path: Path, environments: Environments, *, deterministic: bool, seed: int, device: str = "cpu"
+    ) -> None:
+        self._device = pick_device(device)
         self.config: Config = read_config(path)
         checkpoint = load_checkpoint(path)
         if checkpoint is None:
@@ -60,7 +70,8 @@ class SavedPolicy:
         learner = {name.removeprefix("learner/"): array for name, array in arrays.items()}
         self._network = make_network(self.config.network, environments.observation_shape, environments.actions, 0)
         load_network(self._network, learner)
-        self._actor = TorchActor(self._network, torch.device("cpu"))
+        self._network.to(self._device)
+        self._actor = TorchActor(self._network, self._device)
         self._normalizer = None
         if self.config.normalize_observations:
             prefix = "collector/normalize_observations/"
@@ -77,9 +88,9 @@ class SavedPolicy:
         """Return actions: the most likely ones, or samples."""
         if self._normalizer is not None:
             observations = self._normalizer(observations)
-        rows = torch.from_numpy(np.ascontiguousarray(observations))
+        rows = torch.from_numpy(np.ascontiguousarray(observations)).to(self._device)
         if self._deterministic:
-            actions: Array = self._network.distribution.mode(self._network.policy(rows)).numpy()
+            actions: Array = self._network.distribution.mode(self._network.policy(rows)).cpu().numpy()
         else:
             actions = self._actor.act(rows, self._network.distribution.noise(self._rng, len(rows))).actions
         return actions if self._bounds is None else np.clip(actions, *self._bounds).astype(np.float32)
@@ -93,17 +104,16 @@ def evaluate(
     deterministic: bool = False,
     seed: int = 0,
     execution: Execution | None = None,
+    trust: bool = False,
+    on_episode: OnEpisode | None = None,
 ) -> Evaluation:
     """Play episodes with the newest checkpoint of a run.
 
     `levels` matters for Procgen alone: test is the full distribution, train the levels trained on. Every
-    environment plays its share of the episodes, so that short ones are not counted more often than long ones.
+    environment plays its share of the episodes, so that short ones are not counted more often than long ones. A module
+    that the run's environment names is imported only with `trust`.
     """
-    if levels not in ("train", "test"):
-        raise ValueError(f"levels must be train or test, got {levels!r}")
-    if episodes < 1:
-        raise ValueError(f"episodes must be a whole number ≥ 1, got {episodes!r}")
-    config = read_config(path)
+    config = _checked(path, episodes, levels, trust)
     execution = execution or Execution()
     torch.set_num_threads(execution.threads)
     count = min(EVALUATION_ENVIRONMENTS, episodes) if config.backend != "pybullet" else 1
@@ -111,17 +121,35 @@ def evaluate(
         config, count=count, threads=execution.env_threads, levels=0 if levels == "test" else None, evaluating=True
     )
     try:
-        policy = SavedPolicy(path, environments, deterministic=deterministic, seed=seed)
+        device = execution.device
+        policy = SavedPolicy(path, environments, deterministic=deterministic, seed=seed, device=device)
         quota = [episodes // count + (index < episodes % count) for index in range(count)]
-        returns, lengths = _play(policy, environments, quota, stream_seed(config.seed, "evaluation", seed))
+        returns, lengths = _play(policy, environments, quota, stream_seed(config.seed, "evaluation", seed), on_episode)
     finally:
         environments.close()
     step = policy.iteration * config.batch_size
     return Evaluation(policy.iteration, step, levels, deterministic, seed, tuple(returns), tuple(lengths))
 
 
+def has_test_levels(config: Config) -> bool:
+    """Say whether an environment has levels that no run trains on."""
+    return config.backend == "procgen"
+
+
+def _checked(path: Path, episodes: int, levels: str, trust: bool) -> Config:
+    if levels not in ("train", "test"):
+        raise ValueError(f"levels must be train or test, got {levels!r}")
+    if episodes < 1:
+        raise ValueError(f"episodes must be a whole number ≥ 1, got {episodes!r}")
+    config = read_config(path)
+    named = named_environments(config)
+    require_trust(named, trust, str(path))
+    import_named(named)
+    return config
+
+
 def _play(
-    policy: SavedPolicy, environments: Environments, quota: list[int], seed: int
+    policy: SavedPolicy, environments: Environments, quota: list[int], seed: int, on_episode: OnEpisode | None
 ) -> tuple[list[float], list[int]]:
     """Play until every environment has ended its share of episodes."""
     observations = environments.restart(seed)
@@ -139,15 +167,18 @@ def _play(
                 returns.append(float(episode_return[index]))
                 lengths.append(int(episode_length[index]))
                 remaining[index] -= 1
+                if on_episode is not None:
+                    on_episode(len(returns), sum(quota))
             episode_return[index], episode_length[index] = 0.0, 0
     return returns, lengths
 
 
 def frames(
-    path: Path, *, episodes: int = 1, levels: str = "test", deterministic: bool = False, seed: int = 0
-) -> Iterator[Array]:
+    path: Path, *, episodes: int = 1, levels: str = "test", deterministic: bool = False, seed: int = 0,
+    trust: bool = False,
+) -> Iterator[Array]:  # fmt: skip
     """Yield pictures of the saved policy at play."""
-    config = read_config(path)
+    config = _checked(path, episodes, levels, trust)
     test = 0 if levels == "test" else None
     environments = make_environments(config, count=1, levels=test, render=True, evaluating=True)
     try:

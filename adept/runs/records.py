@@ -1,19 +1,18 @@
-"""A run's folder: configuration, iterations, evaluations, machine, checkpoints and status, safe against any kill.
+"""A run's folder: configuration, iterations, evaluations, machine and status, safe against any kill.
 
-Files are written aside and renamed, or appended to; nothing that was written is ever lost to an interruption.
+Files are written aside and renamed, or appended to; nothing that was written is ever lost to an interruption. The
+`schema` in config.json is that of every file in the folder.
 """
 
 from __future__ import annotations
 
 import csv
-import fcntl
 import io
 import json
 import logging
 import math
 import os
-import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,13 +20,35 @@ import numpy as np
 import numpy.typing as npt
 
 from adept.config import Config
+from adept.runs.checkpoints import FOLDER
+from adept.runs.files import is_locked, open_to_append, remove_leftovers, take_lock, write_aside
+from adept.runs.foreign import LARGEST_TABLE, check_fields, read_json, read_text
 
 SCHEMA = 1
-KEEP_CHECKPOINTS = 2
-STATES = ("running", "interrupted", "failed", "done")
+CHECKPOINT_SECONDS = 30.0
+"""Time between two checkpoints; it changes no number."""
+STATES = ("done", "running", "interrupted", "failed", "missing")
+ITERATIONS, EVALUATIONS, CONFIG, MACHINE, STATUS, ENERGY = (
+    "iterations.csv", "evaluation.csv", "config.json", "machine.json", "status", "energy.json"
+)  # fmt: skip
+NUMBERS_OF_AN_EVALUATION = ("iteration", "step", "seed", "episodes", "return_mean", "return_std", "length_mean")
 
-Array = npt.NDArray[Any]
 log = logging.getLogger("adept")
+
+
+class Columns(dict[str, npt.NDArray[np.float64]]):
+    """Columns of numbers by name; one that is not there is a `ValueError` that names the file."""
+
+    def __init__(self, columns: Mapping[str, npt.NDArray[np.float64]], source: str, unreadable: int = 0) -> None:
+        super().__init__(columns)
+        self.source, self.unreadable = source, unreadable
+
+    def take(self, rows: npt.NDArray[np.bool_]) -> Columns:
+        """Return the columns with some of their rows."""
+        return Columns({name: values[rows] for name, values in self.items()}, self.source, self.unreadable)
+
+    def __missing__(self, name: str) -> npt.NDArray[np.float64]:
+        raise ValueError(f"{self.source} has no column {name!r}; was it written by another version?")
 
 
 class RunFolder:
@@ -36,38 +57,70 @@ class RunFolder:
     def __init__(self, path: Path, config: Config) -> None:
         self.path, self.config = path, config
         self._rows: IO[str] | None = None
+        self._names: list[str] = []
         try:
             path.mkdir(parents=True, exist_ok=True)
-            self._lock = open(path / "lock", "w")  # noqa: SIM115 - held for as long as the run is
+            lock = take_lock(path / "lock")
         except OSError as error:
             raise ValueError(f"cannot write the run's folder {path}: {error.strerror}; choose another --out") from error
+        if lock is None:
+            raise ValueError(f"the run in {path} is being written by another process; wait or stop it")
+        self._lock = lock
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._lock.close()
-            raise ValueError(f"the run in {path} is being written by another process; wait or stop it") from None
-        if (path / "config.json").exists():
-            if read_config(path) != config:
-                self.close()
-                raise ValueError(f"{path} holds a run of another configuration; choose another --out")
-        else:
-            text = json.dumps({"schema": SCHEMA, **json.loads(config.to_json())}, indent=2, sort_keys=True) + "\n"
-            write_aside(path / "config.json", text)
+            if (path / CONFIG).exists():
+                if read_config(path) != config:
+                    raise ValueError(f"{path} holds a run of another configuration; choose another --out")
+            else:
+                values = {"schema": SCHEMA, **json.loads(config.to_json())}
+                write_aside(path / CONFIG, json.dumps(values, indent=2, sort_keys=True) + "\n")
+            remove_leftovers(path)
+            remove_leftovers(path / FOLDER)
+        except BaseException:
+            self.close()
+            raise
 
     def append(self, record: Mapping[str, float]) -> None:
-        """Add the row of one iteration."""
+        """Add the row of one iteration; its names must be those of the file's header."""
+        names = list(record)
         if self._rows is None:
-            path = self.path / "iterations.csv"
-            new = not path.exists()
-            self._rows = open(path, "a", newline="")  # noqa: SIM115 - open for as long as rows come
-            if new:
-                self._rows.write(_line(record))
+            self._open(names)
+        if names != self._names:
+            raise ValueError(_other_columns(self.path / ITERATIONS, self._names, names))
+        assert self._rows is not None
         self._rows.write(_line(_text(value) for value in record.values()))
         self._rows.flush()
 
+    def _open(self, names: list[str]) -> None:
+        path = self.path / ITERATIONS
+        begun = path.exists() and path.stat().st_size > 0  # a kill may have left it empty
+        self._names = _header(read_text(path, LARGEST_TABLE)) if begun else names
+        if names != self._names:
+            raise ValueError(_other_columns(path, self._names, names))
+        self._rows = open_to_append(path)
+        if not begun:
+            self._rows.write(_line(names))
+
+    def sync(self) -> None:
+        """Make sure that every row so far is on the disk, before a checkpoint counts on them."""
+        if self._rows is not None:
+            self._rows.flush()
+            os.fsync(self._rows.fileno())
+
+    def whole_rows(self) -> int:
+        """Return up to which iteration the rows are as they must be: row N is that of iteration N."""
+        path = self.path / ITERATIONS
+        if not path.exists():
+            return 0
+        columns, count = read_columns(path, quiet=True), 0
+        for count, iteration in enumerate(columns.get("iteration", ()), start=1):
+            if iteration != count:
+                return count - 1
+        # Where a row before the end was dropped, those after it are not at their places, and the loop has ended.
+        return count
+
     def truncate(self, iteration: int) -> None:
         """Drop the rows after an iteration: they came after the checkpoint, and will come again, equal."""
-        path = self.path / "iterations.csv"
+        path = self.path / ITERATIONS
         if self._rows is not None:
             self._rows.close()
             self._rows = None
@@ -76,29 +129,18 @@ class RunFolder:
         if iteration == 0:
             path.unlink()
             return
-        header, *lines = path.read_text().splitlines(keepends=True)
+        header, *lines = read_text(path, LARGEST_TABLE).splitlines(keepends=True)
         write_aside(path, "".join([header, *lines[:iteration]]))
-
-    def save_checkpoint(self, values: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-        """Write a checkpoint aside, move it into place, then remove all but the newest ones."""
-        folder = self.path / "checkpoint"
-        folder.mkdir(exist_ok=True)
-        name = f"{values['iteration']:08d}.npz"
-        text = np.frombuffer(json.dumps({"schema": SCHEMA, **values}).encode(), np.uint8)
-        write_aside(folder / name, lambda file: np.savez(file, **{"values": text, **arrays}))  # type: ignore[arg-type]
-        for old in sorted(folder.glob("*.npz"))[:-KEEP_CHECKPOINTS]:
-            old.unlink()
 
     def set_status(self, state: str, **details: Any) -> None:
         """Say how the run stands: running, interrupted, failed or done."""
         assert state in STATES
-        write_aside(self.path / "status", json.dumps({"state": state, **details}, indent=2) + "\n")
+        write_aside(self.path / STATUS, json.dumps({"schema": SCHEMA, "state": state, **details}, indent=2) + "\n")
 
     def add_start(self, start: Mapping[str, Any]) -> None:
         """Add what a process that works on the run says of itself and its machine to machine.json."""
-        path = self.path / "machine.json"
-        starts = json.loads(path.read_text())["starts"] if path.exists() else []
-        write_aside(path, json.dumps({"schema": SCHEMA, "starts": [*starts, dict(start)]}, indent=2) + "\n")
+        starts = [*read_starts(self.path), dict(start)]
+        write_aside(self.path / MACHINE, json.dumps({"schema": SCHEMA, "starts": starts}, indent=2) + "\n")
 
     def close(self) -> None:
         """Let go of the folder."""
@@ -109,9 +151,11 @@ class RunFolder:
 
 def append_evaluation(path: Path, row: Mapping[str, Any]) -> None:
     """Add the row of one evaluation to a run's evaluation.csv."""
-    file = path / "evaluation.csv"
-    old = file.read_text() if file.exists() else _line(row)
-    write_aside(file, old + _line(_text(value) for value in row.values()))
+    file = path / EVALUATIONS
+    old = read_text(file, LARGEST_TABLE) if file.exists() else ""
+    if old and _header(old) != list(row):
+        raise ValueError(_other_columns(file, _header(old), list(row)))
+    write_aside(file, (old or _line(row)) + _line(_text(value) for value in row.values()))
 
 
 def run_path(out: Path, config: Config) -> Path:
@@ -121,97 +165,139 @@ def run_path(out: Path, config: Config) -> Path:
     return out / task / f"{config.algo}-{scheduler}-seed{config.seed}-{config.id}"
 
 
+def config_of(values: Mapping[str, Any], source: str) -> Config:
+    """Build a configuration from what a file says, importing nothing that it names."""
+    check_fields(Config, values, source)
+    try:
+        return Config.from_dict(dict(values))
+    except (TypeError, OverflowError) as error:
+        raise ValueError(f"{source} is no configuration: {error}") from error
+
+
 def read_config(path: Path) -> Config:
     """Return the configuration of a run."""
     try:
-        values = json.loads((path / "config.json").read_text())
-        schema = values.pop("schema")
-    except (OSError, json.JSONDecodeError, KeyError, AttributeError) as error:
-        raise ValueError(f"{path} is not a run's folder: config.json cannot be read ({error})") from error
-    if schema != SCHEMA:
+        values = read_json(path / CONFIG, {"schema": int})
+    except ValueError as error:
+        raise ValueError(f"{path} is not a run's folder: {error}") from error
+    if (schema := values.pop("schema")) != SCHEMA:
         raise ValueError(f"{path} was written with schema {schema}, this version reads {SCHEMA}")
-    return Config.from_dict(values)
+    return config_of(values, str(path / CONFIG))
 
 
 def read_status(path: Path) -> dict[str, Any]:
-    """Return the status of a run; a folder without one is missing, and a running one that nobody holds has died."""
-    try:
-        status: dict[str, Any] = json.loads((path / "status").read_text())
-    except (OSError, json.JSONDecodeError):
+    """Return the status of a run.
+
+    A folder without one is missing. A run that is said to run, but that nobody holds, has died; one whose status cannot
+    be read counts as interrupted too: its own files say how far it came.
+    """
+    if not (path / STATUS).exists():
         return {"state": "missing"}
-    if status["state"] == "running" and not _held(path / "lock"):
+    try:
+        status: dict[str, Any] = read_json(path / STATUS, {"state": str, "iteration?": int, "error?": str})
+        status.pop("schema", None)
+        if status["state"] not in STATES[:-1]:
+            raise ValueError(f"the state {status['state'][:40]!r} is none of {', '.join(STATES[:-1])}")
+    except ValueError as error:
+        log.warning("%s: its status cannot be read (%s); it counts as interrupted", path, error)
+        return {"state": "interrupted"}
+    if status["state"] == "running" and not is_locked(path / "lock"):
         status["state"] = "interrupted"
     return status
 
 
-def read_iterations(path: Path) -> dict[str, npt.NDArray[np.float64]]:
-    """Return the columns of iterations.csv; a last line cut short by a kill does not count."""
-    return read_columns(path / "iterations.csv")
+def read_starts(path: Path) -> list[dict[str, Any]]:
+    """Return what each process that worked on the run said of itself and its machine."""
+    file = path / MACHINE
+    if not file.exists():
+        return []
+    starts: list[dict[str, Any]] = read_json(file, {"starts": [{"command?": str, "time?": str}]})["starts"]
+    return starts
 
 
-def read_columns(path: Path) -> dict[str, npt.NDArray[np.float64]]:
+def read_energy(path: Path) -> dict[str, Any] | None:
+    """Return the run's measured energy, or None where it was not measured."""
+    file = path / ENERGY
+    if not file.exists():
+        return None
+    energy: dict[str, Any] = read_json(file, {"kwh": float, "starts": [{"kwh": float}]})
+    return energy
+
+
+def read_iterations(path: Path) -> Columns:
+    """Return the columns of iterations.csv; empty where there is none.
+
+    A last line cut short by a kill does not count. Other rows that cannot be read are left out, counted in
+    `unreadable`, and reported.
+    """
+    return read_columns(path / ITERATIONS)
+
+
+def read_columns(path: Path, *, quiet: bool = False) -> Columns:
     """Return the columns of a CSV file of numbers."""
-    if not path.exists():
-        return {}
-    header, *lines = path.read_text().splitlines(keepends=True)
-    names = next(csv.reader([header]))
-    rows = [row for row in csv.reader(line for line in lines if line.endswith("\n")) if len(row) == len(names)]
-    table = np.array([[float(cell) if cell else math.nan for cell in row] for row in rows]).reshape(-1, len(names))
-    return {name: table[:, index] for index, name in enumerate(names)}
+    header, *lines = read_text(path, LARGEST_TABLE).splitlines(keepends=True) if path.exists() else [""]
+    if not header.endswith("\n"):
+        return Columns({}, str(path))
+    names = _header(header)
+    rows = [_numbers(line, len(names)) for line in lines if line.endswith("\n")]
+    good = [row for row in rows if row is not None]
+    unreadable = len(rows) - len(good)
+    if unreadable and not quiet:
+        log.warning("%s: %d of %d rows cannot be read and are left out", path, unreadable, len(rows))
+    table = np.array(good, np.float64).reshape(-1, len(names))
+    return Columns({name: table[:, index] for index, name in enumerate(names)}, str(path), unreadable)
 
 
 def read_evaluations(path: Path) -> list[dict[str, str]]:
-    """Return the rows of evaluation.csv."""
-    file = path / "evaluation.csv"
-    return list(csv.DictReader(io.StringIO(file.read_text()))) if file.exists() else []
-
-
-def load_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Array]] | None:
-    """Return the newest whole checkpoint of a run, or None; a damaged one is passed over, saying so.
-
-    The file is a plain zip of arrays, checked by the zip's sums; pickles in it are refused, never executed.
-    """
-    files = sorted((path / "checkpoint").glob("*.npz"), reverse=True)
-    for file in files:
-        try:
-            with np.load(file, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files}
-            values: dict[str, Any] = json.loads(arrays.pop("values").tobytes())
-            if values.pop("schema") != SCHEMA:
-                raise ValueError(f"schema is not {SCHEMA}")
-            return values, arrays
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zipfile.LargeZipFile) as error:
-            log.warning("checkpoint %s is damaged (%s); trying the one before it", file.name, error)
-    if files:
-        raise ValueError(f"every checkpoint in {path / 'checkpoint'} is damaged; remove them to start the run anew")
-    return None
-
-
-def write_aside(path: Path, content: str | Callable[[IO[bytes]], None]) -> None:
-    """Write a file beside its place and move it there, so that a reader sees the old or the new one, whole."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    """Return the rows of evaluation.csv; those that cannot be read are left out and reported."""
+    file = path / EVALUATIONS
+    if not file.exists():
+        return []
     try:
-        with open(aside, "wb") as file:
-            if isinstance(content, str):
-                file.write(content.encode())
-            else:
-                content(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
+        rows = list(csv.DictReader(io.StringIO(read_text(file, LARGEST_TABLE))))
+    except csv.Error as error:
+        raise ValueError(f"{file} is not CSV: {error}") from error
+    good = [row for row in rows if is_evaluation(row)]
+    if len(good) < len(rows):
+        log.warning("%s: %d of %d rows cannot be read and are left out", file, len(rows) - len(good), len(rows))
+    return good
 
 
-def _held(lock: Path) -> bool:
+def is_evaluation(row: Mapping[Any, Any]) -> bool:
+    """Say whether a row of evaluation.csv is whole: text by name, numbers where numbers belong."""
     try:
-        with open(lock) as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
+        text = all(isinstance(name, str) and isinstance(value, str) for name, value in row.items())
+        return text and all(math.isfinite(float(row[name])) for name in NUMBERS_OF_AN_EVALUATION if name in row)
+    except ValueError:
         return False
-    except OSError:
-        return True
-    return False
+
+
+def _header(text: str) -> list[str]:
+    try:
+        names = next(csv.reader([text.partition("\n")[0]]), [])
+    except csv.Error as error:
+        raise ValueError(f"the header of a table cannot be read: {error}") from error
+    if len(set(names)) < len(names):
+        raise ValueError("the header of a table names a column twice")
+    return names
+
+
+def _numbers(line: str, width: int) -> list[float] | None:
+    cells = line.rstrip("\r\n").split(",")
+    try:
+        return [float(cell) if cell else math.nan for cell in cells] if len(cells) == width else None
+    except ValueError:
+        return None
+
+
+def _other_columns(path: Path, old: list[str], new: list[str]) -> str:
+    lacks, more = [name for name in new if name not in old], [name for name in old if name not in new]
+    parts = [f"it lacks {', '.join(lacks)}"] if lacks else []
+    parts += [f"it also has {', '.join(more)}"] if more else []
+    return (
+        f"{path} has other columns than this row ({'; '.join(parts) or 'in another order'}): another version of adept "
+        "began it; go on with that version, or choose another --out"
+    )
 
 
 def _text(value: Any) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import signal
 import sys
 import threading
@@ -18,13 +19,19 @@ from typing import Any
 
 from adept.config import Config, Execution
 from adept.runs import machine
-from adept.runs.evaluation import evaluate
-from adept.runs.records import RunFolder, append_evaluation, load_checkpoint, read_iterations, read_status
+from adept.runs.checkpoints import FOLDER, checkpoints, passed_over, save_checkpoint
+from adept.runs.evaluation import TEST_EPISODES, OnEpisode, evaluate, has_test_levels
+from adept.runs.records import (
+    CHECKPOINT_SECONDS,
+    RunFolder,
+    append_evaluation,
+    read_config,
+    read_evaluations,
+    read_iterations,
+    read_status,
+)
 from adept.runs.tracking import TensorBoard, Tracker, WeightsAndBiases
 from adept.training import Record, Trainer
-
-CHECKPOINT_SECONDS = 30.0
-TEST_EPISODES = 100
 
 OnRecord = Callable[[Record], None]
 
@@ -36,51 +43,88 @@ def run_one(
     *,
     on_record: OnRecord | None = None,
     on_start: Callable[[Trainer], None] | None = None,
+    on_episode: OnEpisode | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     wandb: bool = False,
-    evaluate_at_end: bool | None = None,
+    test_episodes: int | None = None,
     until: int | None = None,
 ) -> dict[str, Any]:
     """Start or continue the run in a folder, and return its summary; a finished one is only read.
 
     A stop asked for by Ctrl-C or SIGTERM lets the iteration finish, saves, and returns with the state
     "interrupted". Checkpoints come every so many seconds; when they come changes no number. With `until` the run
-    pauses, in the same state, after the whole iterations within so many environment steps.
+    pauses, in the same state, after the whole iterations within so many environment steps. `test_episodes` are played
+    at the end; by default 100 where the environment has test levels, and none elsewhere.
     """
+    if not 0 <= checkpoint_seconds < math.inf:
+        raise ValueError(f"checkpoint_seconds must be a number ≥ 0, got {checkpoint_seconds!r}")
     if read_status(path)["state"] == "done":
+        if read_config(path) != config:
+            raise ValueError(f"{path} holds a run of another configuration; choose another --out")
         return summary(path)
     execution = execution or Execution()
-    folder = RunFolder(path, config)
-    try:
-        with asked_to_stop() as stop:
-            trainer = Trainer(config, execution)
-            try:
-                _train(trainer, folder, stop, on_record, on_start, checkpoint_seconds, wandb, until)
-            finally:
-                trainer.close()
-        if trainer.iteration < config.iterations:
-            folder.set_status("interrupted", iteration=trainer.iteration)
+    # The trainer comes first: a mistake that it finds leaves no folder behind.
+    with asked_to_stop() as stop, contextlib.closing(Trainer(config, execution)) as trainer:
+        folder = RunFolder(path, config)
+        try:
+            _train(trainer, folder, stop, on_record, on_start, checkpoint_seconds, wandb, until)
+            if trainer.iteration < config.iterations:
+                folder.set_status("interrupted", iteration=trainer.iteration)
+                return summary(path)
+            if test_episodes is None:
+                test_episodes = TEST_EPISODES if has_test_levels(config) else 0
+            if test_episodes and not _evaluated(path, trainer.iteration):
+                result = evaluate(path, episodes=test_episodes, execution=execution, trust=True, on_episode=on_episode)
+                append_evaluation(path, result.row())
+            if (whole := folder.whole_rows()) != trainer.iteration:
+                raise ValueError(f"{path} has {whole} whole rows of {trainer.iteration}: something else wrote there")
+            folder.set_status("done", iteration=trainer.iteration)
             return summary(path)
-        if config.backend == "procgen" if evaluate_at_end is None else evaluate_at_end:
-            append_evaluation(path, evaluate(path, episodes=TEST_EPISODES, execution=execution).row())
-        folder.set_status("done", iteration=trainer.iteration)
-        return summary(path)
-    except BaseException as error:
-        state = "interrupted" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed"
-        folder.set_status(state, error=f"{type(error).__name__}: {error}")
-        raise
-    finally:
-        folder.close()
+        except BaseException as error:
+            state = "interrupted" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed"
+            with contextlib.suppress(OSError):  # a full disk, for one, must not hide the error
+                folder.set_status(state, error=f"{type(error).__name__}: {error}")
+            if next(checkpoints(path), None) is not None:
+                error.add_note(f"the run is kept in {path}; the same command continues it from its last checkpoint")
+            raise
+        finally:
+            folder.close()
+
+
+def _evaluated(path: Path, iteration: int) -> bool:
+    """Say whether the evaluation at the end was made already: a kill may come right after it."""
+    return any(row.get("iteration") == str(iteration) for row in read_evaluations(path))
+
+
+def resume(trainer: Trainer, folder: RunFolder) -> None:
+    """Load the newest checkpoint that is whole, fits, and whose rows are all there; drop the rows after it."""
+    rows, failed = folder.whole_rows(), None
+    for checkpoint in checkpoints(folder.path):
+        try:
+            values, arrays = checkpoint.read()
+            if not 0 < values["iteration"] <= trainer.config.iterations:
+                raise ValueError(f"it is of iteration {values['iteration']} of {trainer.config.iterations}")
+            if values["iteration"] > rows:
+                raise ValueError(f"iterations.csv has only {rows} whole rows of {values['iteration']}")
+            trainer.load(values, arrays)
+            break
+        except Exception as error:  # whatever a damaged state does to the parts that load it
+            passed_over(checkpoint, error)
+            failed = failed or error
+    else:
+        if failed is not None:
+            raise ValueError(
+                f"no checkpoint in {folder.path / FOLDER} can be continued ({failed}); its files were left as they "
+                "are: go on with the version of adept that wrote them, or choose another --out"
+            ) from failed
+    folder.truncate(trainer.iteration)
 
 
 def _train(
     trainer: Trainer, folder: RunFolder, stop: threading.Event, on_record: OnRecord | None,
     on_start: Callable[[Trainer], None] | None, checkpoint_seconds: float, wandb: bool, until: int | None,
 ) -> None:  # fmt: skip
-    checkpoint = load_checkpoint(folder.path)
-    if checkpoint is not None:
-        trainer.load(*checkpoint)
-    folder.truncate(trainer.iteration)
+    resume(trainer, folder)
     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
     start = {"command": command, "execution": dataclasses.asdict(trainer.execution), **machine.describe()}
     folder.add_start({**start, "iteration": trainer.iteration})
@@ -101,7 +145,8 @@ def _train(
                 on_record(record)
             last = trainer.iteration >= min(end, trainer.config.iterations)
             if stop.is_set() or last or time.monotonic() - saved >= checkpoint_seconds:
-                folder.save_checkpoint(*trainer.state())
+                folder.sync()
+                save_checkpoint(folder.path, *trainer.state())
                 folder.set_status("running", iteration=trainer.iteration)
                 saved = time.monotonic()
             if stop.is_set() or last:
@@ -115,6 +160,7 @@ def summary(path: Path) -> dict[str, Any]:
     """Return how a run stands, as one JSON-safe object."""
     columns = read_iterations(path)
     result: dict[str, Any] = {"run": str(path), **read_status(path)}
+    result |= {"unreadable_rows": columns.unreadable} if columns.unreadable else {}
     if columns and len(columns["step"]):
         last = {name: values[-1].item() for name, values in columns.items()}
         epochs = columns["epochs_done"]

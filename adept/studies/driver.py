@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import signal
 import threading
 from collections.abc import Iterator
@@ -11,8 +10,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from adept.envs import make_environments
-from adept.runs.records import write_aside
+from adept.config import Config, Execution
+from adept.runs.files import remove_leftovers, take_lock, write_aside
+from adept.runs.foreign import read_text
+from adept.runs.trust import import_named, named_environments, named_schedulers, require_trust
 from adept.studies.engines import Engine
 from adept.studies.grid import Study, parse_study, require_continuation
 from adept.studies.progress import Progress
@@ -27,7 +28,8 @@ def run_study(study: Study, directory: Path, engine: Engine, settings: Settings 
     continues. Cells that failed before are tried again.
     """
     check_continuation(study, directory)
-    check_tasks(study)
+    settings = settings or Settings()
+    check_runs(study, settings.execution, settings.trust)
     with held(directory), interrupted_by_terminate():
         check_continuation(study, directory)
         write_aside(directory / "study.toml", study.text)
@@ -35,7 +37,7 @@ def run_study(study: Study, directory: Path, engine: Engine, settings: Settings 
         jobs = jobs_of(results)
         if jobs:
             with Progress(results, jobs, engine.description) as progress:
-                events = engine.run(jobs, settings or Settings())
+                events = engine.run(jobs, settings)
                 with contextlib.closing(events):  # type: ignore[type-var]
                     for event in events:
                         progress.show(event)
@@ -56,15 +58,25 @@ def check_continuation(study: Study, directory: Path) -> None:
     """Refuse a folder that holds something else, before anything is written."""
     file = directory / "study.toml"
     if file.exists():
-        require_continuation(parse_study(file.read_text(encoding="utf-8"), str(file)), study, str(directory))
+        require_continuation(parse_study(read_text(file), str(file)), study, str(directory))
     elif directory.exists() and (not directory.is_dir() or {file.name for file in directory.iterdir()} - {"runs"}):
         raise ValueError(f"{directory} exists and is no study's folder; choose another --out")
 
 
-def check_tasks(study: Study) -> None:
-    """Make every environment once: a wrong name or a missing extra shall leave nothing behind."""
+def check_runs(study: Study, execution: Execution, trust: bool) -> None:
+    """Make what each kind of run needs once: a mistake is found before the first run, and leaves nothing behind."""
+    from adept.runs.checking import check_run  # here, so that a driver needs no PyTorch to list or watch cells
+
+    kinds: dict[tuple[str, ...], Config] = {}
     for task in study.tasks:
-        make_environments(study.config(study.baseline, task, study.seeds[0]), count=1).close()
+        for method in study.methods:
+            config = study.config(method.name, task, study.seeds[0])
+            kinds.setdefault((task, config.algo, config.network, *named_schedulers(config)), config)
+    named = [name for config in kinds.values() for name in (*named_schedulers(config), *named_environments(config))]
+    require_trust(named, trust, f"study {study.name!r}")
+    import_named(named)
+    for config in kinds.values():
+        check_run(config, execution)
 
 
 @contextlib.contextmanager
@@ -72,14 +84,13 @@ def held(directory: Path) -> Iterator[None]:
     """Hold a study's folder, so that a second driver is refused."""
     try:
         (directory / "runs").mkdir(parents=True, exist_ok=True)
-        lock = open(directory / "runs" / "lock", "w")  # noqa: SIM115 - held for as long as the study runs
+        lock = take_lock(directory / "runs" / "lock")
     except OSError as error:
         raise ValueError(f"cannot write {directory}: {error.strerror}; choose another --out") from error
+    if lock is None:
+        raise ValueError(f"the study in {directory} is being run by another process; wait or stop it")
     with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ValueError(f"the study in {directory} is being run by another process; wait or stop it") from None
+        remove_leftovers(directory)
         yield
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -13,6 +12,8 @@ from typing import Any
 from adept.config import Config
 from adept.names import unknown_name
 from adept.presets import preset
+from adept.runs.foreign import fit, parse_toml, read_text
+from adept.runs.records import config_of
 from adept.studies.relative import resolve
 
 CONFIG_KEYS = tuple(entry.name for entry in dataclasses.fields(Config))
@@ -20,6 +21,8 @@ KEYS = ("name", "title", "tasks", "seeds", "steps", "until", "baseline", "criter
         "methods")  # fmt: skip
 CRITERIA = ("final-score", "mean-score", "steps-to-threshold")
 """What decides a study: the score at the end, its mean over the run, or the steps until a score is reached."""
+SHAPE = {"name": str, "title?": str, "baseline": str, "base?": dict, "criterion?": str, "threshold?": float}
+MOST_RUNS = 100_000
 NEVER_DIFFER = ("env", "seed", "steps")
 """Keys that are the grid's own, or without which runs cannot be compared."""
 
@@ -57,9 +60,14 @@ class Study:
     """the score that steps-to-threshold waits for; without it, 90 % of the baseline's final mean on each task"""
     text: str = dataclasses.field(default="", compare=False, repr=False)
     """the TOML that it was read from"""
+    _configs: dict[tuple[str, str], Config] = dataclasses.field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         names = [method.name for method in self.methods]
+        if (runs := len(self.tasks) * len(self.seeds) * len(self.methods)) > MOST_RUNS:
+            raise ValueError(f"study {self.name!r} has {runs:,} runs; at most {MOST_RUNS:,} can be handled")
         for kind, items in (("task", self.tasks), ("seed", self.seeds), ("method", names)):
             _require_distinct(self.name, kind, items)
         _require_distinct(self.name, "task's folder", [folder_name(task) for task in self.tasks])
@@ -118,6 +126,9 @@ class Study:
 
     def config(self, method: str, task: str, seed: int) -> Config:
         """Return the configuration of one cell: the task's preset, then [base], then the method's own keys."""
+        known = self._configs.get((method, task))
+        if known is not None:
+            return dataclasses.replace(known, seed=seed)
         values = {**self.base, **self.method(method).values}
         algo, scheduler = values.get("algo", "ppo"), values.get("scheduler", "ucb")
         try:
@@ -125,9 +136,11 @@ class Study:
             values = resolve(values, preset(task, algo, "fixed").arms[0], standard.learning_rate)
             if task in self.steps:
                 values["steps"] = self.steps[task]
-            return Config.from_dict({**dataclasses.asdict(standard), **values, "env": task, "seed": seed})
+            config = config_of({**dataclasses.asdict(standard), **values, "env": task, "seed": seed}, "its settings")
         except (ValueError, TypeError) as error:
             raise ValueError(f"study {self.name!r}, method {method!r} on {task}: {error}") from error
+        self._configs[method, task] = config
+        return config
 
     @property
     def budget(self) -> dict[str, int]:
@@ -155,10 +168,7 @@ def folder_name(name: str) -> str:
 
 def parse_study(text: str, source: str) -> Study:
     """Read a study from TOML; every mistake is a `ValueError` of one line that names the source."""
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{source} is not TOML: {error}") from error
+    table = parse_toml(text, source)
     try:
         return _build(table, text)
     except ValueError as error:
@@ -172,8 +182,11 @@ def _build(table: dict[str, Any], text: str) -> Study:
     for key in ("name", "tasks", "seeds", "baseline", "methods"):
         if key not in table:
             raise ValueError(f"the key {key!r} is missing; a study needs name, tasks, seeds, baseline and [[methods]]")
+    fit(table, SHAPE, "the study")
     seeds = table["seeds"]
     if type(seeds) is int:
+        if not 1 <= seeds <= MOST_RUNS:
+            raise ValueError(f"seeds must be between 1 and {MOST_RUNS:,}, or a list of them, got {seeds}")
         seeds = list(range(1, seeds + 1))
     _require_list("seeds", seeds, int, "a list of whole numbers, or how many (1, 2, …)")
     _require_list("tasks", table["tasks"], str, "a list of environments, for example ['minigrid/DoorKey-6x6']")
@@ -184,8 +197,6 @@ def _build(table: dict[str, Any], text: str) -> Study:
     if until is not None and (type(until) is not int or until < 1):
         raise ValueError(f"until must be a whole number of environment steps ≥ 1, got {until!r}")
     threshold = table.get("threshold")
-    if threshold is not None and type(threshold) not in (int, float):
-        raise ValueError(f"threshold must be a score, got {threshold!r}; for example 0.9")
     steps = table.get("steps", {})
     if not isinstance(steps, dict) or not all(type(value) is int and value >= 1 for value in steps.values()):
         raise ValueError(f"[steps] must give whole numbers of environment steps by task, got {steps!r}")
@@ -193,17 +204,17 @@ def _build(table: dict[str, Any], text: str) -> Study:
         if key in ("env", "seed") or key not in CONFIG_KEYS:
             raise unknown_name("key in [base]", key, [name for name in CONFIG_KEYS if name not in ("env", "seed")])
     return Study(
-        name=str(table["name"]),
-        title=str(table.get("title", table["name"])),
+        name=table["name"],
+        title=table.get("title", table["name"]),
         tasks=tuple(table["tasks"]),
         seeds=tuple(seeds),
         methods=tuple(_method(values) for values in table["methods"]),
-        baseline=str(table["baseline"]),
+        baseline=table["baseline"],
         differs=tuple(differs),
         base=base,
         steps=steps,
         until=until,
-        criterion=str(table.get("criterion", "final-score")),
+        criterion=table.get("criterion", "final-score"),
         threshold=None if threshold is None else float(threshold),
         text=text,
     )
@@ -229,10 +240,7 @@ def load_study(name_or_file: str) -> Study:
     """Return a shipped study by name, or one from a TOML file."""
     path = Path(name_or_file)
     if path.suffix == ".toml" or path.is_file():
-        try:
-            return parse_study(path.read_text(encoding="utf-8"), str(path))
-        except (OSError, UnicodeDecodeError) as error:
-            raise ValueError(f"the study file {path} cannot be read: {error}") from error
+        return parse_study(read_text(path), str(path))
     if name_or_file not in shipped_studies():
         raise unknown_name("study", name_or_file, shipped_studies())
     text = (resources.files("adept.studies") / "data" / f"{name_or_file}.toml").read_text(encoding="utf-8")
@@ -282,12 +290,13 @@ def different_keys(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[
 
 
 def _require_distinct(study: str, kind: str, items: Iterable[Any]) -> None:
-    items = list(items)
-    if not items:
-        raise ValueError(f"study {study!r} has no {kind}; name at least one")
+    seen: set[Any] = set()
     for item in items:
-        if items.count(item) > 1:
+        if item in seen:
             raise ValueError(f"study {study!r} names the {kind} {item!r} twice")
+        seen.add(item)
+    if not seen:
+        raise ValueError(f"study {study!r} has no {kind}; name at least one")
 
 
 def _require_list(name: str, value: Any, kind: type, allowed: str) -> None:

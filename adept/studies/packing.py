@@ -1,28 +1,34 @@
-"""One small file for the records of a whole study: every column of every run, compressed, without pickles.
+"""One small file for the records of a whole study, readable by NumPy alone.
 
-The file is a zip of `index.json` and `columns`. A column holds its numbers of all the runs that have it, one run after
-the other, bytes of equal weight side by side so that they compress; columns follow each other in the order of their
-names, in one stream, so that equal ones cost nothing.
+`records.zip` is what `numpy.load` opens: one array per column, the rows of all runs one after the other, with `method`,
+`task` and `seed` of each row; `columns` lists their names. What is not a column (configurations, evaluations, machines)
+stands in the entry `runs.json`. No pickles.
 """
 
 from __future__ import annotations
 
 import io
 import json
-import lzma
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from adept.runs.records import write_aside
+from adept.runs.files import write_aside
+from adept.runs.foreign import Archive, Array, open_archive, parse_json
+from adept.runs.records import Columns, is_evaluation
+from adept.studies import packing_schema_1
 
-SCHEMA = 1
+SCHEMA = 2
 FILE = "records.zip"
+INDEX = "runs.json"
+LARGEST = 2**30
+"""Bytes that a packed file may inflate to."""
+KEYS = ("method", "task", "seed")
 EXACT = ("iteration", "step", "epochs", "epochs_done", "gradient_steps", "episodes", "flops")
 """Columns kept to the last digit."""
 FINE = (
@@ -34,9 +40,12 @@ DROPPED_BITS = 23 - 12
 """Bits of a float32's fraction that are dropped where four digits are enough."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """The time of every entry: equal records give equal bytes."""
-
-Floats = npt.NDArray[np.float64]
-Columns = dict[str, Floats]
+RUN = {
+    "method": str, "task": str, "seed": int, "columns": [str], "rows": int, "config": dict,
+    "status": {"state": str, "iteration?": int, "error?": str}, "evaluations": [dict],
+    "starts": [{"command?": str, "time?": str}], "energy": (dict, type(None)),
+}  # fmt: skip
+"""The shape of one run in the index."""
 
 
 @dataclass(frozen=True)
@@ -54,88 +63,103 @@ class PackedRun:
     columns: Columns
 
 
-def rounded(columns: Mapping[str, npt.NDArray[Any]]) -> Columns:
+def rounded(columns: Columns) -> Columns:
     """Return columns with the digits that a packed file keeps, so that both sources give the same numbers."""
-    return {name: _stored(name, values).astype(np.float64) for name, values in columns.items()}
+    kept = {name: _stored(name, values).astype(np.float64) for name, values in columns.items()}
+    return Columns(kept, columns.source, columns.unreadable)
 
 
 def write_pack(path: Path, runs: Sequence[PackedRun]) -> None:
     """Write the runs into one file, aside and renamed."""
     index = [
-        {
-            **{key: value for key, value in vars(run).items() if key != "columns"},
-            "columns": list(run.columns),
-            "rows": _rows(run),
-        }
+        {**{key: value for key, value in vars(run).items() if key != "columns"},
+         "columns": list(run.columns), "rows": _rows(run)}
         for run in runs
-    ]
-    names = sorted({name for run in runs for name in run.columns})
+    ]  # fmt: skip
+    names = list(dict.fromkeys(name for run in runs for name in run.columns))
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_LZMA) as archive:
         text = json.dumps({"schema": SCHEMA, "runs": index}, indent=1, sort_keys=True)
-        archive.writestr(zipfile.ZipInfo("index.json", EPOCH), text, zipfile.ZIP_LZMA)
-        parts = ((name, [run.columns[name] for run in runs if name in run.columns]) for name in names)
-        columns = b"".join(_shuffled(name, part) for name, part in parts)
-        archive.writestr(zipfile.ZipInfo("columns", EPOCH), columns, zipfile.ZIP_LZMA)
-
-    def content(file: IO[bytes]) -> None:
-        file.write(data.getvalue())
-
-    write_aside(path, content)
+        archive.writestr(zipfile.ZipInfo(INDEX, EPOCH), text, zipfile.ZIP_LZMA)
+        _add(archive, "columns", np.array([*KEYS, *names]))
+        for key in KEYS:
+            _add(archive, key, np.repeat(np.array([getattr(run, key) for run in runs]), [_rows(run) for run in runs]))
+        for name in names:
+            parts = [run.columns.get(name, np.full(_rows(run), np.nan)) for run in runs]
+            _add(archive, name, _smallest(_stored(name, np.concatenate(parts))))
+    write_aside(path, data.getvalue())
 
 
 def read_pack(path: Path) -> dict[tuple[str, str, int], PackedRun]:
     """Return the packed runs by method, task and seed."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            index = json.loads(archive.read("index.json"))
-            content = archive.read("columns")
-    except (OSError, EOFError, KeyError, ValueError, lzma.LZMAError, zipfile.BadZipFile) as error:
+        with open_archive(path, LARGEST) as archive:
+            if packing_schema_1.INDEX in archive.names:
+                index, columns = packing_schema_1.read(archive, _entries, EXACT)
+            else:
+                index = _entries(archive.read(INDEX), SCHEMA)
+                columns = _sliced(archive, index)
+    except ValueError as error:
         raise ValueError(f"{path} cannot be read as the packed records of a study: {error}") from error
-    if index["schema"] != SCHEMA:
-        raise ValueError(f"{path} was written with schema {index['schema']}, this version reads {SCHEMA}")
-    columns = _unpack(index["runs"], content)
-    offsets = dict.fromkeys(columns, 0)
     runs = {}
-    for entry in index["runs"]:
-        own: Columns = {}
-        for name in entry["columns"]:
-            own[name] = columns[name][offsets[name] : offsets[name] + entry["rows"]]
-            offsets[name] += entry["rows"]
+    for entry, own in zip(index, columns, strict=True):
         rest = {key: value for key, value in entry.items() if key not in ("columns", "rows")}
-        runs[entry["method"], entry["task"], entry["seed"]] = PackedRun(**rest, columns=own)
+        runs[entry["method"], entry["task"], entry["seed"]] = PackedRun(**rest, columns=Columns(own, str(path)))
     return runs
 
 
-def _shuffled(name: str, parts: Sequence[Floats]) -> bytes:
-    """Return a column's bytes, those of equal weight side by side."""
-    values = _stored(name, np.concatenate(parts))
-    return np.ascontiguousarray(values.view(np.uint8).reshape(len(values), -1).T).tobytes()
+def _entries(text: bytes, schema: int) -> list[dict[str, Any]]:
+    """Return the runs of an index, every part of the type that it must have."""
+    index = parse_json(text, {"schema": int, "runs": [RUN]}, "the index")
+    if index["schema"] != schema:
+        raise ValueError(f"it was written with schema {index['schema']}, this version reads up to {SCHEMA}")
+    for entry in index["runs"]:
+        if entry["rows"] < 0 or len(set(entry["columns"])) < len(entry["columns"]) or entry.keys() != RUN.keys():
+            raise ValueError("the index lists fewer than no rows, a column twice, or unknown keys")
+        if not all(is_evaluation(row) for row in entry["evaluations"]):
+            raise ValueError("the index has an evaluation that is not one")
+    return list(index["runs"])
 
 
-def _unpack(index: Sequence[Mapping[str, Any]], content: bytes) -> Columns:
-    """Return the columns of all runs from their bytes."""
-    columns, start = {}, 0
-    for name in sorted({name for run in index for name in run["columns"]}):
-        dtype, rows = _dtype(name), sum(run["rows"] for run in index if name in run["columns"])
-        weights = np.frombuffer(content, np.uint8, dtype.itemsize * rows, start).reshape(dtype.itemsize, rows)
-        columns[name] = np.ascontiguousarray(weights.T).reshape(-1).view(dtype).astype(np.float64)
-        start += dtype.itemsize * rows
-    return columns
+def _sliced(archive: Archive, index: Sequence[Mapping[str, Any]]) -> list[dict[str, npt.NDArray[np.float64]]]:
+    """Return each run's own columns, cut from those of all runs."""
+    rows = sum(entry["rows"] for entry in index)
+    whole: dict[str, npt.NDArray[np.float64]] = {}
+    found, start = [], 0
+    for entry in index:
+        for name in entry["columns"]:
+            if name not in whole:
+                column = archive.array(name)
+                if column.shape != (rows,) or column.dtype.kind not in "iuf":
+                    raise ValueError(f"the column {name!r} has {column.dtype} of shape {column.shape}, not {rows} rows")
+                whole[name] = column.astype(np.float64)
+        end = start + entry["rows"]
+        found.append({name: whole[name][start:end] for name in entry["columns"]})
+        start = end
+    return found
 
 
-def _stored(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a column as it is written: rounding twice changes nothing more."""
-    kept = values.astype(_dtype(name))
+def _add(archive: zipfile.ZipFile, name: str, values: Array) -> None:
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, values, allow_pickle=False)
+    archive.writestr(zipfile.ZipInfo(f"{name}.npy", EPOCH), stream.getvalue(), zipfile.ZIP_LZMA)
+
+
+def _smallest(values: Array) -> Array:
+    """Return whole numbers as integers, in four bytes where they fit."""
+    if values.dtype.itemsize < 8 or not (np.isfinite(values) & (values == np.rint(values))).all():
+        return values
+    return values.astype("<i4" if np.abs(values).max(initial=0) < 2**31 else "<i8")
+
+
+def _stored(name: str, values: Array) -> Array:
+    """Return a column with the digits that are kept: rounding twice changes nothing more."""
+    kept = values.astype("<f8" if name in EXACT else "<f4")
     if name in EXACT + FINE:
         return kept
     bits = kept.view(np.uint32)
     nearest = (bits + np.uint32(1 << (DROPPED_BITS - 1))) >> DROPPED_BITS << DROPPED_BITS
     return np.where(np.isfinite(kept), nearest.view(np.float32), kept)
-
-
-def _dtype(name: str) -> np.dtype[Any]:
-    return np.dtype("<f8" if name in EXACT else "<f4")
 
 
 def _rows(run: PackedRun) -> int:

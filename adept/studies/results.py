@@ -10,15 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from adept.config import Config
-from adept.runs.records import read_config, read_evaluations, read_iterations, read_status
+from adept.runs.foreign import read_text
+from adept.runs.records import (
+    STATES,
+    Columns,
+    config_of,
+    read_config,
+    read_energy,
+    read_evaluations,
+    read_iterations,
+    read_starts,
+    read_status,
+)
 from adept.studies.grid import Study, cell_path, different_keys, parse_study
 from adept.studies.packing import FILE, PackedRun, read_pack, rounded, write_pack
 
-STATES = ("done", "running", "interrupted", "failed", "missing")
 Key = tuple[str, str, int]
 
 
@@ -73,13 +80,13 @@ class StudyResults:
         """Return one cell."""
         return next(cell for cell in self.cells if cell.key == (method, task, seed))
 
-    def curve(self, cell: Cell) -> dict[str, npt.NDArray[np.float64]]:
+    def curve(self, cell: Cell) -> Columns:
         """Return the columns of a run's iterations; empty where it has none.
 
         Numbers have the digits that packing keeps, wherever they come from.
         """
         if (run := self._packed(cell)) is not None:
-            return dict(run.columns)
+            return run.columns
         return rounded(read_iterations(cell.path))
 
     def evaluations(self, cell: Cell) -> list[dict[str, str]]:
@@ -90,20 +97,18 @@ class StudyResults:
     def recorded_config(self, cell: Cell) -> Config | None:
         """Return the configuration that the run itself recorded, or None where there is no run."""
         if (run := self._packed(cell)) is not None:
-            return Config.from_dict(dict(run.config))
+            return config_of(run.config, f"{self.directory / FILE}, {cell.method} on {cell.task}")
         return read_config(cell.path) if (cell.path / "config.json").exists() else None
 
     def starts(self, cell: Cell) -> list[dict[str, Any]]:
         """Return what each process that worked on the run said of itself and its machine."""
-        if (run := self._packed(cell)) is not None:
-            return list(run.starts)
-        starts: list[dict[str, Any]] = (_read_json(cell.path / "machine.json") or {}).get("starts", [])
-        return starts
+        run = self._packed(cell)
+        return read_starts(cell.path) if run is None else list(run.starts)
 
     def energy(self, cell: Cell) -> dict[str, Any] | None:
         """Return the run's measured energy, or None where it was not measured."""
         run = self._packed(cell)
-        return _read_json(cell.path / "energy.json") if run is None else run.energy
+        return read_energy(cell.path) if run is None else run.energy
 
     def counts(self) -> dict[str, int]:
         """Return how many cells are in each state."""
@@ -117,13 +122,11 @@ class StudyResults:
 def load_results(directory: Path) -> StudyResults:
     """Read the study of a folder and the state of its cells; a run's own folder goes before a packed one."""
     file = directory / "study.toml"
-    try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as error:
+    if not file.is_file():
         raise ValueError(
-            f"{directory} is not a study's folder: study.toml cannot be read ({error.strerror}); "
-            "start one with: adept study NAME --out DIR"
-        ) from error
+            f"{directory} is not a study's folder: it has no study.toml; start one with: adept study NAME --out DIR"
+        )
+    text = read_text(file)
     return results_of(parse_study(text, str(file)), directory)
 
 
@@ -216,9 +219,5 @@ def pack(directory: Path) -> Path:
 def _portable(run: PackedRun, directory: Path) -> PackedRun:
     """Return a run whose commands do not name the place of the study's folder, which means nothing elsewhere."""
     place, name = str(directory.absolute()), directory.name
-    starts = [{**start, "command": start["command"].replace(place, name)} for start in run.starts]
+    starts = [{**start, "command": start.get("command", "").replace(place, name)} for start in run.starts]
     return dataclasses.replace(run, starts=starts)
-
-
-def _read_json(path: Path) -> Any:
-    return json.loads(path.read_text()) if path.exists() else None

@@ -11,7 +11,8 @@ from typing import Any
 
 from adept.config import Config, Execution
 from adept.runs.energy import EnergyMeter
-from adept.runs.records import RunFolder, read_status
+from adept.runs.records import CHECKPOINT_SECONDS, RunFolder, read_status
+from adept.runs.trust import import_named, named_environments, named_schedulers, require_trust
 
 PATIENCE_SECONDS = 60.0
 """How long a run held by another process is waited for: one whose driver or node was lost lets go soon."""
@@ -39,8 +40,12 @@ class Settings:
     """How cells are carried out."""
 
     execution: Execution = field(default_factory=Execution)
-    checkpoint_seconds: float = 30.0
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
+    test_episodes: int | None = None
+    """episodes on test levels at the end of a run; by default 100 where there are such levels"""
     energy: bool = False
+    trust: bool = False
+    """import the code that the study's file names: schedulers and environments as package.module:Name"""
     command: tuple[str, ...] = ()
     """the command that started the study, for the records"""
 
@@ -49,6 +54,9 @@ def run_job(job: Job, settings: Settings, on_record: Callable[[Any], None] | Non
     """Start or continue a cell's run, and return the state that it ends in."""
     from adept.runs.runner import run_one  # here, so that a driver needs no PyTorch to list or watch cells
 
+    named = [*named_schedulers(job.config), *named_environments(job.config)]
+    require_trust(named, settings.trust, f"the study's {job}")
+    import_named(named)
     wait_until_free(job.path)
     if settings.command:
         sys.argv = list(settings.command)
@@ -61,7 +69,7 @@ def run_job(job: Job, settings: Settings, on_record: Callable[[Any], None] | Non
 
         summary = run_one(
             job.config, job.path, settings.execution, on_record=record,
-            checkpoint_seconds=settings.checkpoint_seconds, until=job.until,
+            checkpoint_seconds=settings.checkpoint_seconds, until=job.until, test_episodes=settings.test_episodes,
         )  # fmt: skip
     paused = job.until is not None and summary.get("iteration", 0) >= job.iterations
     return "done" if paused else str(summary["state"])

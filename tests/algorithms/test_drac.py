@@ -16,7 +16,8 @@ from adept.distributions import Categorical, DiagonalGaussian
 from adept.envs.base import Continuous, Discrete
 from adept.networks import make_network
 from adept.presets import preset
-from adept.runs.records import load_checkpoint, read_iterations
+from adept.runs.checkpoints import load_checkpoint
+from adept.runs.records import read_iterations
 from adept.runs.runner import run_one
 from adept.training import Trainer
 
