@@ -225,6 +225,10 @@ class Collector:
 
     def load(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Continue from a saved state: restart as then, and take the same actions again."""
+        per_environment = {"episode_return": self._episode_return.shape, "episode_length": self._episode_length.shape}
+        for name, shape in {**per_environment, "taken": (*arrays["taken"].shape[:1], *self._actions.shape)}.items():
+            if arrays[name].shape != shape:
+                raise ValueError(f"{name} has shape {arrays[name].shape} where this run's has {shape}")
         self.restart(values["restarted_at"])
         self._taken = [taken.astype(self._actions.dtype) for taken in arrays["taken"]]
         for taken in self._taken:

@@ -16,8 +16,8 @@ from adept.extras import require
 from adept.presets import preset
 from adept.presets import summary as summary_of_presets
 from adept.runs.panel import Screen, result_table
-from adept.runs.records import run_path
-from adept.runs.runner import CHECKPOINT_SECONDS, run_one
+from adept.runs.records import CHECKPOINT_SECONDS, run_path
+from adept.runs.runner import run_one
 from adept.schedulers import paper_scheduler
 
 

@@ -36,11 +36,9 @@ def check_run(config: Config, execution: Execution | None = None) -> list[str]:
 def check_threads(execution: Execution) -> None:
     """Refuse more threads than this machine has cores: PyTorch breaks down over thousands of them."""
     cores = os.cpu_count() or 1
-    for name in ("threads", "env_threads"):
-        if getattr(execution, name) > cores:
-            raise ValueError(
-                f"{name} must be at most {cores}, the cores of this machine, got {getattr(execution, name)}"
-            )
+    for name, given in (("threads", execution.threads), ("env_threads", execution.env_threads)):
+        if given > cores:
+            raise ValueError(f"{name} must be at most {cores}, the cores of this machine, got {given}")
 
 
 def check_memory(config: Config, row: int) -> list[str]:

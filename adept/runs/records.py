@@ -235,7 +235,8 @@ def read_iterations(path: Path) -> Columns:
 
 def read_columns(path: Path, *, quiet: bool = False) -> Columns:
     """Return the columns of a CSV file of numbers."""
-    header, *lines = read_text(path, LARGEST_TABLE).splitlines(keepends=True) if path.exists() else [""]
+    text = read_text(path, LARGEST_TABLE) if path.exists() else ""
+    header, *lines = text.splitlines(keepends=True) or [""]
     if not header.endswith("\n"):
         return Columns({}, str(path))
     names = _header(header)

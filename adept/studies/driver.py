@@ -29,7 +29,8 @@ def run_study(study: Study, directory: Path, engine: Engine, settings: Settings 
     """
     check_continuation(study, directory)
     settings = settings or Settings()
-    check_runs(study, settings.execution, settings.trust)
+    # On the nodes of a cluster devices and cores are others than here: of them nothing can be said before.
+    check_runs(study, settings.execution if engine.here else Execution(device="cpu"), settings.trust)
     with held(directory), interrupted_by_terminate():
         check_continuation(study, directory)
         write_aside(directory / "study.toml", study.text)

@@ -30,7 +30,9 @@ pytestmark = pytest.mark.slow
 TASK = "gymnasium/CartPole-v1"
 ITERATIONS = 400
 ONE_TASK = TEXT.replace(', "gymnasium/Acrobot-v1"', "")
-SETTINGS = Settings(execution=Execution(device="cpu"), checkpoint_seconds=0.0, command=("adept", "study", "tiny"))
+SETTINGS = Settings(
+    execution=Execution(device="cpu"), checkpoint_seconds=0.0, trust=True, command=("adept", "study", "tiny")
+)
 
 DRIVER = f"""
 import sys
@@ -109,6 +111,7 @@ class Nobody:
     """An engine that must be given nothing to do."""
 
     description = "nobody"
+    here = True
 
     def run(self, jobs: Sequence[Job], settings: Settings) -> Iterator[Event | None]:
         assert not jobs

@@ -28,7 +28,9 @@ from adept.studies.engines.ray import RayEngine
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
-SETTINGS = Settings(execution=Execution(device="cpu"), checkpoint_seconds=0.0, command=("adept", "study", "tiny"))
+SETTINGS = Settings(
+    execution=Execution(device="cpu"), checkpoint_seconds=0.0, trust=True, command=("adept", "study", "tiny")
+)
 TASK = "gymnasium/CartPole-v1"
 
 

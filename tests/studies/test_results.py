@@ -6,12 +6,13 @@ import math
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from adept.runs.records import RunFolder, append_evaluation
+from adept.runs.records import Columns, RunFolder, append_evaluation
 from adept.studies.grid import Study
 from adept.studies.packing import FILE, rounded
 from adept.studies.results import load_results, pack, state_of, undeclared_differences
@@ -118,7 +119,7 @@ def test_a_damaged_pack_is_one_line(directory):
 
 def test_the_digits_that_are_kept():
     values = np.array([1.23456789012345, -9.87654321e-5, np.nan, np.inf, 0.0])
-    columns = rounded({"flops": values, "score": values, "policy_loss": values})
+    columns = rounded(Columns({"flops": values, "score": values, "policy_loss": values}, "here"))
     np.testing.assert_array_equal(columns["flops"], values)
     np.testing.assert_array_equal(columns["score"], values.astype(np.float32))
     # 12 bits of fraction: half a unit in the last place is 2^-13.
@@ -149,3 +150,109 @@ def test_a_folder_without_a_study_is_one_line(tmp_path):
 def test_results_need_no_torch():
     code = "import sys, adept.studies.results; sys.exit('torch' in sys.modules or 'gymnasium' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_packed_records_are_read_in_two_lines_without_this_package(directory):
+    pack(directory)
+    data = np.load(directory / FILE)
+    table = {name: data[name] for name in data["columns"]}
+    assert {len(column) for column in table.values()} == {4 * 8}
+    assert table["method"][0] == "fixed-2"
+    assert table["task"][0] == TASK
+    assert table["flops"][7] == 10**15 + 8
+    chosen = (table["method"] == "round-robin") & (table["seed"] == 2)
+    results = load_results(directory)
+    curve = results.curve(results.cell("round-robin", TASK, 2))
+    for name, values in curve.items():
+        np.testing.assert_array_equal(table[name][chosen], values)
+    assert json.loads(data["runs.json"])["runs"][0]["config"]["arms"] == [2]
+
+
+def test_a_column_that_some_runs_lack_is_empty_there_and_comes_back_as_it_was(study, directory):
+    path = directory / "runs" / "gymnasium-CartPole-v1" / "fixed-2" / "seed-1"
+    lines = (path / "iterations.csv").read_text().splitlines()
+    text = "\n".join([lines[0] + ",gain", *(f"{line},0.5" for line in lines[1:]), ""])
+    (path / "iterations.csv").write_text(text)
+    pack(directory)
+    shutil.rmtree(directory / "runs")
+    results = load_results(directory)
+    assert results.curve(results.cells[0])["gain"].tolist() == [0.5] * 8
+    assert "gain" not in results.curve(results.cells[1])
+    gain = np.load(directory / FILE)["gain"]
+    assert np.isnan(gain).sum() == len(gain) - 8
+
+
+def repacked(file: Path, change) -> None:
+    """Rewrite a packed file with its index changed."""
+    with zipfile.ZipFile(file) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    index = json.loads(entries["runs.json"])
+    change(index, entries)
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in {**entries, "runs.json": json.dumps(index)}.items():
+            archive.writestr(name, content)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda index, entries: index["runs"][0].update(rows=-1), "fewer than no rows"),
+        (lambda index, entries: index["runs"][0].update(rows=10**15), "not 1000000000000024 rows"),
+        (lambda index, entries: index["runs"][0].update(rows="many"), "rows must be a whole number"),
+        (lambda index, entries: index["runs"][0].update(columns=["../x"]), "no entry '../x.npy'"),
+        (lambda index, entries: index["runs"][0].update(seed="one"), "seed must be a whole number"),
+        (lambda index, entries: index["runs"][0]["status"].update(state=None), "state must be text"),
+        (lambda index, entries: index["runs"][0].update(evaluations=[{"step": 3}]), "an evaluation that is not one"),
+        (lambda index, entries: index["runs"][0].update(extra=1), "unknown keys"),
+        (lambda index, entries: index.update(schema=3), "schema 3, this version reads up to 2"),
+        (lambda index, entries: index.update(runs={}), "runs must be a list"),
+        (lambda index, entries: entries.pop("score.npy"), "no entry 'score.npy'"),
+        (lambda index, entries: entries.update({"score.npy": entries["score.npy"][:-1]}), "cannot hold"),
+        (lambda index, entries: entries.update({"score.npy": entries["method.npy"]}), "column 'score' has <U"),
+        (lambda index, entries: entries.update({"../evil": b"x"}), "outside the archive"),
+    ],
+)
+def test_a_packed_file_of_wrong_types_is_one_line(directory, change, message):
+    repacked(pack(directory), change)
+    with pytest.raises(ValueError, match="cannot be read as the packed records") as error:
+        load_results(directory)
+    assert message in str(error.value)
+
+
+def test_a_bomb_is_not_inflated(directory):
+    """Two gigabytes, claimed; and a claim of ten bytes with 64 MiB behind it."""
+    file = pack(directory)
+    piece = zipfile.ZipInfo("score.npy")
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("runs.json", "{}")
+        archive.writestr(piece, bytes(2**26), zipfile.ZIP_LZMA)
+    honest = file.read_bytes()
+    place = honest.index(b"PK\x01\x02", honest.index(b"PK\x01\x02") + 4) + 24  # the second entry's claimed size
+    file.write_bytes(honest[:place] + b"\xff\xff\xff\x7f" + honest[place + 4 :])
+    with pytest.raises(ValueError, match="claims to inflate to"):
+        load_results(directory)
+    file.write_bytes(honest[:place] + (10).to_bytes(4, "little") + honest[place + 4 :])
+    with pytest.raises(ValueError, match="cannot be read"):
+        load_results(directory)
+
+
+def test_records_of_the_first_schema_are_still_read(directory):
+    """The old format, written by hand: two runs of one column each, bytes of equal weight side by side."""
+    before = load_results(directory)
+    entries, values = [], []
+    for cell in before.cells[:2]:
+        curve = before.curve(cell)
+        values.append(curve["score"].astype("<f4"))
+        entries.append({
+            "method": cell.method, "task": cell.task, "seed": cell.seed, "status": {"state": "done"},
+            "config": json.loads(cell.config.to_json()), "evaluations": [], "starts": [], "energy": None,
+            "columns": ["score"], "rows": 8,
+        })  # fmt: skip
+    bytes_ = np.concatenate(values).view(np.uint8).reshape(16, 4).T.tobytes()
+    shutil.rmtree(directory / "runs")
+    with zipfile.ZipFile(directory / FILE, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("index.json", json.dumps({"schema": 1, "runs": entries}))
+        archive.writestr("columns", bytes_)
+    after = load_results(directory)
+    for cell, expected in zip(after.cells[:2], values, strict=True):
+        np.testing.assert_array_equal(after.curve(cell)["score"], expected)

@@ -1,4 +1,4 @@
-"""Engines: ways of carrying out the cells of a study. A new one is one file and one line in `ENGINES`."""
+"""Engines: ways of carrying out the cells of a study. A new one is one file and one case in `adept study`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from adept.studies.work import Job, Settings
 
 TICK_SECONDS = 0.5
 """An engine yields at least this often, with an event or with None."""
-
-ENGINES = ("local", "ray")
 
 
 @dataclass(frozen=True)
@@ -27,6 +25,8 @@ class Engine(Protocol):
     """Carry out jobs, in their order where it can, and go on when some fail."""
 
     description: str
+    here: bool
+    """whether cells run on this machine"""
 
     def run(self, jobs: Sequence[Job], settings: Settings) -> Iterator[Event | None]:
         """Yield events as they come; closing the iterator stops the work under way, which saves itself first."""

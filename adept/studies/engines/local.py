@@ -23,6 +23,8 @@ STOP_SECONDS = 600.0
 class LocalEngine:
     """Run cells in so many processes of one PyTorch thread each."""
 
+    here = True
+
     def __init__(self, workers: int = 2, retries: int = 2) -> None:
         if workers < 1:
             raise ValueError(f"workers must be a whole number ≥ 1, got {workers!r}")

@@ -26,6 +26,8 @@ STOP_SECONDS = 600.0
 class RayEngine:
     """Run cells on a Ray cluster: an existing one by its address, or a local one of so many CPUs."""
 
+    here = False
+
     def __init__(
         self, address: str | None = None, *, workers: int = 2, cpus: float = 1.0, gpus: float = 0.0, retries: int = 2
     ) -> None:

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from adept.runs.checkpoints import KEEP, load_checkpoint, save_checkpoint
+from adept.runs.runner import run_one
+
+from .test_runner import REFERENCE, Stop, rows, small, stop_after
+
+
+def test_loading_a_checkpoint_executes_nothing(tmp_path: Path) -> None:
+    class Bomb:
+        def __reduce__(self) -> Any:
+            return os.mkdir, (str(tmp_path / "exploded"),)
+
+    (tmp_path / "checkpoint").mkdir()
+    np.savez(tmp_path / "checkpoint" / "00000001.npz", values=np.array([Bomb()], dtype=object), allow_pickle=True)
+    with pytest.raises(ValueError, match="can be read"):
+        load_checkpoint(tmp_path)
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_the_newest_are_kept(tmp_path: Path) -> None:
+    for iteration in (1, 2, 30):
+        save_checkpoint(tmp_path, {"iteration": iteration}, {"a": np.arange(3)})
+    assert [file.name for file in sorted((tmp_path / "checkpoint").iterdir())] == ["00000002.npz", "00000030.npz"]
+    assert KEEP == 2
+    loaded = load_checkpoint(tmp_path)
+    assert loaded is not None
+    assert loaded[0] == {"iteration": 30}
+    np.testing.assert_array_equal(loaded[1]["a"], np.arange(3))
+
+
+def edit(change: Callable[[dict[str, Any], dict[str, Any]], None]) -> Callable[[Path], None]:
+    """Return a damage that rewrites a checkpoint's values and arrays, as a valid archive."""
+
+    def damage(file: Path) -> None:
+        with np.load(file) as archive:
+            arrays = dict(archive)
+        values = json.loads(arrays.pop("values").tobytes())
+        change(values, arrays)
+        np.savez(file, values=np.frombuffer(json.dumps(values).encode(), np.uint8), **arrays)
+
+    return damage
+
+
+def version_byte(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[content.index(b"PK\x01\x02") + 6] = 99
+    file.write_bytes(content)
+
+
+def claiming(file: Path) -> None:
+    """An array whose header claims a terabyte."""
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (2**37,)})
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr("huge.npy", header.getvalue())
+
+
+def without(name: str) -> Callable[[Path], None]:
+    return edit(lambda values, arrays: values.pop(name, None) or arrays.pop(name, None))
+
+
+def replaced(name: str, value: Any) -> Callable[[Path], None]:
+    def change(values: dict[str, Any], arrays: dict[str, Any]) -> None:
+        (values if name in values else arrays)[name] = value
+
+    return edit(change)
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "empty": lambda file: file.write_bytes(b""),
+    "half": lambda file: file.write_bytes(file.read_bytes()[: file.stat().st_size // 2]),
+    "version byte": version_byte,
+    "terabyte": claiming,
+    "no iteration": without("iteration"),
+    "no scheduler": without("scheduler"),
+    "no collector": without("collector"),
+    "no actions": without("collector/taken"),
+    "iteration of another name": replaced("iteration", 3),
+    "iteration of text": replaced("iteration", "7"),
+    "values of text": edit(lambda values, arrays: values.update(scheduler="x")),
+    "wrong shape": replaced("collector/episode_return", np.zeros(9)),
+    "another schema": replaced("schema", 99),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_any_damage_to_the_newest_falls_back_to_the_one_before(
+    damage: Callable[[Path], None], tmp_path: Path, caplog: pytest.LogCaptureFixture, whole: Path, cut: Path
+) -> None:
+    path = tmp_path / "run"
+    os.system(f"cp -r {cut} {path}")
+    older, newest = sorted((path / "checkpoint").glob("*.npz"))
+    damage(newest)
+    run_one(small(), path, REFERENCE)
+    assert f"checkpoint {newest.name} cannot be used" in caplog.text
+    assert older.name not in caplog.text
+    assert rows(path) == rows(whole)
+
+
+def test_where_no_checkpoint_is_good_the_files_are_left_alone(tmp_path: Path, cut: Path) -> None:
+    path = tmp_path / "run"
+    os.system(f"cp -r {cut} {path}")
+    for file in (path / "checkpoint").glob("*.npz"):
+        without("scheduler")(file)
+    before = {file.name: file.read_bytes() for file in path.rglob("*") if file.is_file() and file.name != "status"}
+    with pytest.raises(ValueError, match=r"no checkpoint in .* can be continued .*left as they are"):
+        run_one(small(), path, REFERENCE)
+    after = {file.name: file.read_bytes() for file in path.rglob("*") if file.is_file() and file.name != "status"}
+    assert after == before
+
+
+def test_rows_that_are_missing_are_made_again_from_an_older_checkpoint(
+    tmp_path: Path, whole: Path, cut: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "run"
+    os.system(f"cp -r {cut} {path}")
+    table = path / "iterations.csv"
+    lines = table.read_text().splitlines(keepends=True)
+    table.write_text("".join(lines[:7]))  # the seventh row is gone, the checkpoint of iteration 7 counts on it
+    run_one(small(), path, REFERENCE)
+    assert "iterations.csv has only 6 whole rows of 7" in caplog.text
+    assert rows(path) == rows(whole)
+    os.system(f"rm -r {path}; cp -r {cut} {path}")
+    table.write_text("".join([*lines[:3], *lines[4:]]))  # the third is gone: no checkpoint is so old
+    before = table.read_text()
+    with pytest.raises(ValueError, match="has only 2 whole rows"):
+        run_one(small(), path, REFERENCE)
+    assert table.read_text() == before
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("whole") / "run"
+    run_one(small(), path, REFERENCE)
+    return path
+
+
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run stopped after its seventh iteration, with the checkpoints of the sixth and the seventh."""
+    path = tmp_path_factory.mktemp("cut") / "run"
+    with pytest.raises(Stop):
+        run_one(small(), path, REFERENCE, on_record=stop_after(8), checkpoint_seconds=0)
+    assert [file.stem for file in sorted((path / "checkpoint").glob("*.npz"))] == ["00000006", "00000007"]
+    return path
