@@ -9,15 +9,16 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from adept.algorithms import ALGORITHMS, AUGMENTATION_NAMES
+from adept.algorithms.stopping import held_out_rows, make_rules
+from adept.controllers import CONTROLLERS, make_controller
 from adept.names import check_reference, unknown_name
 from adept.schedulers import SCHEDULERS, epoch_arms, paper_scheduler
 
 RewardSource = Literal["gae-return", "episode-return"]
-Algorithm = Literal["ppo", "drac"]
 NetworkName = Literal["auto", "impala", "nature", "minigrid", "mlp"]
-AUGMENTATION_NAMES = (
-    "crop", "random-conv", "color-jitter", "rotate", "flip", "cutout", "cutout-color", "grayscale"
-)  # fmt: skip
+ADDED = ("stopping", "augmentation_scheduler", "augmentation_scheduler_options")
+"""Fields that came later: the canonical text leaves them out at their defaults, so that no older id changes."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +27,11 @@ class Config:
 
     env: str
     """environment as backend/name, for example minigrid/DoorKey-6x6, procgen/bigfish or gymnasium/CartPole-v1"""
-    algo: Algorithm = "ppo"
-    """algorithm that updates the agent"""
+    algo: str = "ppo"
+    """algorithm that updates the agent: ppo or drac"""
     scheduler: str = "ucb"
-    """what chooses the update epochs: a name (ucb, thompson, round-robin, fixed) or package.module:Class"""
+    """what chooses the update epochs: a bandit (ucb, thompson, round-robin, fixed, or package.module:Class) or a
+    controller of epochs and learning rate (hindsight, kl-rate, kl-epochs)"""
     arms: tuple[int, ...] = (4, 2, 1)
     """numbers of update epochs to choose from, as separate words"""
     scheduler_options: dict[str, float | str] = field(default_factory=dict)
@@ -64,8 +66,9 @@ class Config:
     """weight of the value loss"""
     max_gradient_norm: float = 0.5
     """gradients longer than this are shortened to it"""
-    target_kl: float | None = None
-    """stop an update after the epoch whose mean KL estimate passes this"""
+    stopping: dict[str, float] = field(default_factory=dict)
+    """rules that end an update early, as name number pairs, for example target-kl 0.02, ratio-deviation 0.25 or
+    held-out 0.125"""
     normalize_observations: bool = False
     """shift and scale observations by their running mean and deviation"""
     normalize_rewards: bool = False
@@ -77,7 +80,11 @@ class Config:
     levels: int = 200
     """Procgen only: train on levels 0 to this - 1; 0 means the full distribution"""
     augmentation: str = "crop"
-    """DrAC only: an augmentation, or a scheduler (ucb, …) that chooses among all eight each iteration"""
+    """DrAC only: the augmentation of every iteration, unless a scheduler chooses it"""
+    augmentation_scheduler: str = ""
+    """DrAC only: a bandit (ucb, …) that chooses among all eight augmentations each iteration"""
+    augmentation_scheduler_options: dict[str, float] = field(default_factory=dict)
+    """DrAC only: knobs of that bandit as name value pairs"""
     augmentation_coefficient: float = 0.1
     """DrAC only: weight of the regulariser"""
     restart_every: int = 100
@@ -85,14 +92,26 @@ class Config:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arms", epoch_arms(self.arms))
-        object.__setattr__(self, "scheduler_options", dict(self.scheduler_options))
+        for name in ("scheduler_options", "stopping", "augmentation_scheduler_options"):
+            object.__setattr__(self, name, dict(getattr(self, name)))
+        if self.augmentation_scheduler:  # then the field is not used, and equal runs have equal configurations
+            object.__setattr__(self, "augmentation", AUGMENTATION_NAMES[0])
+        self._check_names()
+        self._check_numbers()
+        self._check_choices()
+
+    def _check_names(self) -> None:
         for name, allowed in (
-            ("algo", get_args(Algorithm)),
+            ("algo", tuple(ALGORITHMS)),
             ("reward_source", get_args(RewardSource)),
             ("network", get_args(NetworkName)),
+            ("augmentation", AUGMENTATION_NAMES),
         ):
             if getattr(self, name) not in allowed:
                 raise unknown_name(name, str(getattr(self, name)), allowed)
+        self._require("env", "/" in self.env, "backend/name, for example minigrid/DoorKey-6x6")
+
+    def _check_numbers(self) -> None:
         for name in ("steps", "environments", "rollout_length", "minibatch_size", "restart_every"):
             self._require(name, isinstance(getattr(self, name), int) and getattr(self, name) >= 1, "a whole number ≥ 1")
         for name in ("levels", "seed"):
@@ -103,8 +122,6 @@ class Config:
             self._require(name, 0 <= getattr(self, name) < math.inf, "a number ≥ 0")
         for name in ("discount", "gae_coefficient"):
             self._require(name, 0 <= getattr(self, name) <= 1, "between 0 and 1")
-        self._require("target_kl", self.target_kl is None or 0 < self.target_kl < math.inf, "a number > 0 or none")
-        self._require("env", "/" in self.env, "backend/name, for example minigrid/DoorKey-6x6")
         if self.batch_size % self.minibatch_size:
             raise ValueError(
                 f"minibatch_size {self.minibatch_size} does not divide the rollout of {self.batch_size} rows "
@@ -112,16 +129,38 @@ class Config:
             )
         if self.steps < self.batch_size:
             raise ValueError(f"steps {self.steps} is less than one rollout of {self.batch_size}; ask for more steps")
-        # A configuration may come from a stranger's file: a class that it names is imported by the trainer alone.
+
+    def _check_choices(self) -> None:
+        """Build what chooses and what stops, once, so that their own errors come before a run starts.
+
+        A configuration may come from a stranger's file: a class that it names is imported by the trainer alone.
+        """
         if ":" in self.scheduler:
             check_reference("scheduler", self.scheduler)
-        else:
+        elif self.scheduler in CONTROLLERS:
+            make_controller(self.scheduler, max(self.arms), seed=self.seed, **self.scheduler_options)
+        elif self.scheduler in SCHEDULERS:
             paper_scheduler(self.scheduler, self.arms, seed=self.seed, **self.scheduler_options)
-        choices = (*AUGMENTATION_NAMES, *SCHEDULERS)
-        if ":" in self.augmentation:
-            check_reference("augmentation", self.augmentation)
-        elif self.augmentation not in choices:
-            raise unknown_name("augmentation", self.augmentation, choices)
+        else:
+            raise unknown_name("scheduler", self.scheduler, (*SCHEDULERS, *CONTROLLERS))
+        if ":" in self.augmentation_scheduler:
+            check_reference("augmentation_scheduler", self.augmentation_scheduler)
+        elif self.augmentation_scheduler:
+            options = self.augmentation_scheduler_options
+            paper_scheduler(self.augmentation_scheduler, AUGMENTATION_NAMES, seed=self.seed, **options)
+        elif self.augmentation_scheduler_options:
+            raise ValueError(
+                f"augmentation_scheduler_options {self.augmentation_scheduler_options} have no scheduler to set; "
+                "name an augmentation_scheduler, for example ucb"
+            )
+        make_rules(self.stopping)
+        if share := self.stopping.get("held-out"):
+            left = int((~held_out_rows(self.batch_size, self.environments, share, self.seed)).sum())
+            if left < self.minibatch_size:
+                raise ValueError(
+                    f"held-out {share} leaves {left} of {self.batch_size} rows to train on, less than one minibatch of "
+                    f"{self.minibatch_size}; choose a smaller share or minibatch_size, or more environments"
+                )
 
     def _require(self, name: str, condition: bool, allowed: str) -> None:
         if not condition:
@@ -152,20 +191,55 @@ class Config:
         """Whole iterations within the budget of steps."""
         return self.steps // self.batch_size
 
+    @property
+    def target_kl(self) -> float | None:
+        """The limit of the stopping rule target-kl; None where it is not used."""
+        return self.stopping.get("target-kl")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the canonical form, which `from_dict` reads and ids are made of.
+
+        It keeps older spellings where they say the same: target_kl for that stopping rule, and the name of an
+        augmentation scheduler under augmentation.
+        """
+        values: dict[str, Any] = {}
+        for name, value in dataclasses.asdict(self).items():
+            if name == "stopping":
+                values["target_kl"] = value.pop("target-kl", None)
+            if value or name not in ADDED:
+                values[name] = value
+        if self.augmentation_scheduler:
+            values["augmentation"] = values.pop("augmentation_scheduler")
+        return values
+
     def to_json(self) -> str:
         """Return the canonical text of this configuration."""
-        return json.dumps(dataclasses.asdict(self), indent=2, sort_keys=True) + "\n"
+        return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
+
+    @classmethod
+    def keys(cls) -> tuple[str, ...]:
+        """Return the names that `from_dict` takes."""
+        return (*(entry.name for entry in dataclasses.fields(cls)), "target_kl")
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Config:
-        """Build from parsed JSON; unknown and missing keys are errors."""
-        names = [entry.name for entry in dataclasses.fields(cls)]
+        """Build from parsed JSON or TOML; unknown and missing keys are errors."""
+        known = cls.keys()
         for key in values:
-            if key not in names:
-                raise unknown_name("configuration key", key, names)
+            if key not in known:
+                raise unknown_name("configuration key", key, known)
         if "env" not in values:
             raise ValueError("the configuration names no env; for example minigrid/DoorKey-6x6")
-        return cls(**{**values, **({"arms": tuple(values["arms"])} if "arms" in values else {})})
+        values = dict(values)
+        if "arms" in values:
+            values["arms"] = tuple(values["arms"])
+        if (limit := values.pop("target_kl", None)) is not None:
+            values["stopping"] = {"target-kl": limit, **values.get("stopping", {})}
+        named = values.get("augmentation", "")
+        if named in SCHEDULERS or ":" in named:
+            values["augmentation_scheduler"] = named
+            del values["augmentation"]
+        return cls(**values)
 
     @property
     def id(self) -> str:

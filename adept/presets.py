@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from adept.algorithms import ALGORITHMS
 from adept.config import Config
 from adept.controllers import CONTROLLERS
 
@@ -143,8 +144,6 @@ FAMILIES = (
 BASELINE_EPOCHS = 4
 """The number of epochs where no family matches."""
 
-# The reward is normalised for PPO, not for DrAC (same table).
-ALGORITHMS: dict[str, dict[str, Any]] = {"ppo": {}, "drac": {"normalize_rewards": False}}
 
 # "Best found" on Procgen, and the setting of the MiniGrid experiments. PyBullet's best is not reported: Procgen's.
 SCHEDULER_OPTIONS: dict[tuple[str, str], dict[str, float]] = {
@@ -194,7 +193,7 @@ def preset(env: str, algo: str = "ppo", scheduler: str = "ucb") -> Config:
         values |= {"arms": found.arms} | dict(found.values)
         for pattern, special in found.special.items():
             values |= special if re.fullmatch(pattern, task) else {}
-    values |= ALGORITHMS.get(algo, {})
+    values |= ALGORITHMS[algo].defaults if algo in ALGORITHMS else {}
     name = found.name if found else ""
     for key in (name, algo, ""):
         if (scheduler, key) in SCHEDULER_OPTIONS:

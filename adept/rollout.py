@@ -1,10 +1,10 @@
-"""Rollouts: collecting them into preallocated storage, and the advantages and returns of their steps."""
+"""Rollouts: collecting them, running normalisation of observations and rewards, advantages and returns."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from adept.actors import Actor
 from adept.config import Config
 from adept.envs.base import Array, Continuous, Environments
-from adept.networks import ActorCritic
-from adept.normalization import ObservationNormalizer, RewardNormalizer
+from adept.networks import Actor, ActorCritic
 from adept.seeding import generator, generator_state, set_generator_state, stream_seed
 
 Floats = npt.NDArray[np.float32]
+Numbers = npt.NDArray[np.float64]
+CLIP = 10.0
+EPSILON = 1e-8
 VALUE_CHUNK = 1024
 """Rows of one call where values of many rows are asked for: enough to be fast, few enough for little memory."""
 
@@ -44,6 +45,19 @@ class Rollout:
     episode_lengths: tuple[int, ...]
     environment_seconds: float
     inference_seconds: float
+    environments: int = 1
+    """Rows are in the order of steps, then of so many environments."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.returns)
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Rollout:
+        """Return a copy of some rows, as those of one environment."""
+        chosen = torch.from_numpy(rows).to(self.returns.device)
+        names = ("observations", "actions", "log_probs", "values", "advantages", "returns")
+        columns = {name: getattr(self, name)[chosen] for name in names}
+        return replace(self, environments=1, **columns)
 
 
 def gae(rewards: Array, values: Array, next_values: Array, done: Array, discount: float, coefficient: float) -> Floats:
@@ -57,6 +71,111 @@ def gae(rewards: Array, values: Array, next_values: Array, done: Array, discount
     for step in range(len(rewards) - 2, -1, -1):
         advantages[step] += decay[step] * advantages[step + 1]
     return advantages.astype(np.float32, copy=False)
+
+
+class RunningMoments:
+    """The mean and variance of all rows seen, in float64 (Chan's formula for merging two sets)."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.count = 0.0
+        self.mean: Numbers = np.zeros(shape)
+        self.squares: Numbers = np.zeros(shape)
+        """Sum of squared distances from the mean."""
+
+    def update(self, rows: Array) -> None:
+        """Take note of rows, the first axis counting them."""
+        if len(rows) == 1:  # one environment: the common case of robots, without the detour over a batch
+            self.count += 1.0
+            distance = rows[0] - self.mean
+            self.mean += distance / self.count
+            self.squares += distance * (rows[0] - self.mean)
+            return
+        count, mean = float(len(rows)), rows.mean(0, dtype=np.float64)
+        distance = mean - self.mean
+        total = self.count + count
+        self.squares += ((rows - mean) ** 2).sum(0) + distance**2 * (self.count * count / total)
+        self.mean += distance * (count / total)
+        self.count = total
+
+    @property
+    def variance(self) -> Numbers:
+        """The variance; 1 before the second row."""
+        return self.squares / self.count if self.count > 1 else np.ones_like(self.squares)
+
+    def state(self) -> dict[str, Array]:
+        """Return the moments as arrays."""
+        return {"count": np.array(self.count), "mean": self.mean, "squares": self.squares}
+
+    def load(self, state: dict[str, Array]) -> None:
+        """Continue from saved moments."""
+        self.count = float(state["count"])
+        self.mean, self.squares = state["mean"].astype(np.float64), state["squares"].astype(np.float64)
+
+
+class ObservationNormalizer:
+    """Shift and scale observations to mean 0 and deviation 1, clipped to ±10, by all those seen so far."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.moments = RunningMoments(shape)
+
+    def update(self, observations: Array) -> None:
+        """Take note of new observations."""
+        self.moments.update(observations)
+
+    def __call__(self, observations: Array) -> Floats:
+        """Return normalised observations."""
+        scaled = (observations - self.moments.mean) / np.sqrt(self.moments.variance + EPSILON)
+        return np.minimum(np.maximum(scaled, -CLIP), CLIP).astype(np.float32)
+
+
+class RewardNormalizer:
+    """Divide rewards by the running deviation of the discounted return, clipped to ±10.
+
+    The reward of step t is divided by the deviation over all returns up to and including t, as in the reference
+    wrappers; since acting does not need it, a whole rollout is done at once.
+    """
+
+    def __init__(self, environments: int, discount: float) -> None:
+        self.discount = discount
+        self.returns: Numbers = np.zeros(environments)
+        self.moments = RunningMoments(())
+
+    def __call__(self, rewards: Array, done: Array) -> Floats:
+        """Normalise the rewards (steps, environments) of a rollout, and take note of them."""
+        steps, count = rewards.shape
+        returns = np.empty((steps, count))
+        current = self.returns
+        for step in range(steps):
+            current = current * self.discount + rewards[step]
+            returns[step] = current
+            current = np.where(done[step], 0.0, current)
+        self.returns = current
+        # Moments after each step, from cumulated sums about a shift near the data, which keeps them accurate.
+        before = self.moments
+        shift = before.mean if before.count else returns.mean()
+        sums = np.cumsum((returns - shift).sum(1)) + before.count * (before.mean - shift)
+        squares = np.cumsum(((returns - shift) ** 2).sum(1))
+        squares += before.squares + before.count * (before.mean - shift) ** 2
+        counts = before.count + count * np.arange(1.0, steps + 1)
+        about_mean = np.maximum(squares - sums**2 / counts, 0.0)
+        variances = np.where(counts > 1, about_mean / counts, 1.0)
+        before.count, before.mean = float(counts[-1]), np.asarray(shift + sums[-1] / counts[-1])
+        before.squares = np.asarray(about_mean[-1])
+        scaled = rewards / np.sqrt(variances + EPSILON)[:, None]
+        return np.clip(scaled, -CLIP, CLIP).astype(np.float32)
+
+    def restart(self) -> None:
+        """Forget the returns of the episodes under way, which a restart of the environments ends."""
+        self.returns = np.zeros_like(self.returns)
+
+    def state(self) -> dict[str, Array]:
+        """Return the moments and the returns under way."""
+        return {**self.moments.state(), "returns": self.returns}
+
+    def load(self, state: dict[str, Array]) -> None:
+        """Continue from a saved state."""
+        self.moments.load(state)
+        self.returns = state["returns"].astype(np.float64)
 
 
 class Collector:
@@ -203,6 +322,7 @@ class Collector:
             episode_lengths,
             environment_seconds,
             inference_seconds,
+            config.environments,
         )
 
     def _to_device(self, column: Array) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-STREAMS = ("network", "actions", "minibatches", "environments", "scheduler", "augmentation", "evaluation")
+STREAMS = ("network", "actions", "minibatches", "environments", "scheduler", "augmentation", "evaluation", "held-out")
 
 
 def stream_seed(seed: int, stream: str, *index: int) -> int:

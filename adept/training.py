@@ -1,4 +1,4 @@
-"""Training: collect, estimate advantages, let the scheduler choose the epochs, update (the paper's Algorithm 1)."""
+"""Training: collect, plan, update for as many epochs as planned, record (the paper's Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from typing import Any, Protocol
 
 import torch
 
-from adept.algorithms import drac, ppo
+from adept import cost, fast
+from adept.algorithms import ALGORITHMS
+from adept.algorithms.learner import Epoch, Learner, ReferenceLearner, mean_metrics
+from adept.algorithms.stopping import make_rules
 from adept.config import Config, Execution
 from adept.envs import Environments, make_environments
 from adept.envs.base import Array
-from adept.fast import choose_actor, choose_learner
-from adept.flops import forward_flops, iteration_flops
-from adept.networks import make_network
+from adept.flops import forward_flops
+from adept.networks import Actor, TorchActor, make_network
+from adept.plan import Plan, Planner
 from adept.rollout import Collector, Rollout
-from adept.schedulers import Scheduler, paper_scheduler
 from adept.seeding import stream_seed
 
 Record = dict[str, float]
@@ -56,15 +58,13 @@ class Trainer:
         network = make_network(config.network, shape, self.environments.actions, seed)
         self.forward_flops = forward_flops(network, shape)
         self.network = network.to(self.device)
-        self.actor = choose_actor(config, self.network, self.device, self.execution)
+        parts = (config, self.network, self.device, self.execution)
+        self.actor: Actor = fast.actor(*parts) or TorchActor(self.network, self.device)
         self.collector = Collector(config, self.environments, self.network, self.actor, self.device)
-        self.augmenter = drac.Augmenter(config, shape, self.device) if config.algo == "drac" else None
-        loss = ppo.make_loss(config) if self.augmenter is None else drac.make_loss(config, self.augmenter)
-        self.learner = choose_learner(config, self.network, loss, self.device, self.execution)
-        self.scheduler: Scheduler[int] = paper_scheduler(
-            config.scheduler, config.arms, seed=stream_seed(config.seed, "scheduler"), **config.scheduler_options
-        )
-        self._stop = None if config.target_kl is None else ppo.target_kl_rule(config.target_kl)
+        self.loss = ALGORITHMS[config.algo].make_loss(config, shape, self.device)
+        self.learner: Learner = fast.learner(*parts) or ReferenceLearner(config, self.network, self.loss, self.device)
+        self.planner = Planner(config)
+        self.rules = make_rules(config.stopping)
         self.iteration = 0
         self._episodes = self._gradient_steps = self._flops = 0
         self._seconds = 0.0
@@ -77,24 +77,22 @@ class Trainer:
             if self.iteration % config.restart_every == 0:
                 self.collector.restart(self.iteration)
             rollout = self.collector.collect()
-            reward = self._reward(rollout)
-            epochs = self.scheduler.step(reward)
-            if self.augmenter is not None:
-                self.augmenter.step(reward)
+            plan = self.planner.plan(self.iteration, rollout)
             updating = time.perf_counter()
-            rate = self._learning_rate()
-            stats = self.learner.update(rollout, epochs, self._stop, learning_rate=rate)
+            epochs = self._update(rollout, plan)
+            metrics = self._metrics(epochs)
             finished = time.perf_counter()
             self.iteration += 1
-            self._gradient_steps += stats.gradient_steps
+            self._gradient_steps += sum(epoch.gradient_steps for epoch in epochs)
             self._episodes += len(rollout.episode_returns)
-            self._flops += iteration_flops(self.forward_flops, config, stats.epochs_done)
+            self._flops += self.forward_flops * self._forward_passes(epochs)
             self._seconds += finished - started
+            reward = self.planner.reward(rollout)
             yield {
                 "iteration": self.iteration,
                 "step": self.iteration * config.batch_size,
-                "epochs": stats.epochs,
-                "epochs_done": stats.epochs_done,
+                "epochs": plan.epochs,
+                "epochs_done": len(epochs),
                 "gradient_steps": self._gradient_steps,
                 "reward": math.nan if reward is None else reward,
                 "gae_return": rollout.mean_return,
@@ -103,30 +101,43 @@ class Trainer:
                 "episodes": self._episodes,
                 "score": _mean(tuple(self.collector.recent_returns)),
                 "explained_variance": explained_variance(rollout),
-                "learning_rate": rate,
-                **stats.metrics,
+                "learning_rate": plan.learning_rate,
+                **metrics,
                 "flops": self._flops,
                 "seconds": self._seconds,
                 "environment_seconds": rollout.environment_seconds,
                 "inference_seconds": rollout.inference_seconds,
                 "update_seconds": finished - updating,
-                **{f"arm_{name}": value for name, value in self.scheduler.diagnostics().items()},
-                **({} if self.augmenter is None else self.augmenter.record()),
+                **self.planner.record(),
             }
 
-    def _reward(self, rollout: Rollout) -> float | None:
-        """Return what the previous choice is credited with; None where no episode tells."""
-        if self.config.reward_source == "gae-return":
-            return rollout.mean_return
-        return _mean(rollout.episode_returns) if rollout.episode_returns else None
+    def _update(self, rollout: Rollout, plan: Plan) -> list[Epoch]:
+        """Carry out a plan, to its end or to the first epoch after which a rule says stop; return the epochs made."""
+        seed = stream_seed(self.config.seed, "held-out", self.iteration) if self.rules else 0
+        for rule in self.rules:
+            rollout = rule.start(self.learner, rollout, plan, seed)
+        made: list[Epoch] = []
+        for epoch in self.learner.epochs(rollout, plan):
+            made.append(epoch)
+            if any(rule.stop(epoch) for rule in self.rules) or self.planner.stops(epoch):
+                break
+        self.planner.finish(made[-1])
+        return made
 
-    def _learning_rate(self) -> float:
-        decayed = 1 - self.iteration / self.config.iterations if self.config.learning_rate_decay else 1.0
-        return self.config.learning_rate * decayed
+    def _metrics(self, epochs: list[Epoch]) -> Record:
+        """Return the update's mean metrics; the deviation of the ratio where a rule goes by it."""
+        metrics = mean_metrics(epochs)
+        asked = {rule.metric for rule in self.rules}
+        return {name: value for name, value in metrics.items() if name != "ratio_deviation" or name in asked}
+
+    def _forward_passes(self, epochs: list[Epoch]) -> int:
+        """Return the cost of this iteration, in forward passes of one row."""
+        steps = sum(epoch.gradient_steps for epoch in epochs)
+        asked = sum(rule.forward_rows for rule in self.rules)
+        return cost.sampling(self.config) + cost.gradient_step(self.config) * steps + asked
 
     def _parts(self) -> dict[str, Stateful]:
-        parts: dict[str, Stateful] = {"collector": self.collector, "learner": self.learner}
-        return parts if self.augmenter is None else {**parts, "augmenter": self.augmenter}
+        return {"collector": self.collector, "learner": self.learner}
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return everything that the rest of the run depends on, as JSON-safe values and named arrays."""
@@ -136,9 +147,9 @@ class Trainer:
             "gradient_steps": self._gradient_steps,
             "flops": self._flops,
             "seconds": self._seconds,
-            "scheduler": self.scheduler.state_dict(),
+            **self.planner.state(),
         }
-        arrays: dict[str, Array] = {}
+        values["loss"], arrays = self.loss.state()
         for name, part in self._parts().items():
             values[name], own = part.state()
             arrays |= {f"{name}/{key}": value for key, value in own.items()}
@@ -146,7 +157,8 @@ class Trainer:
 
     def load(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Continue from a saved state; what follows equals the uninterrupted run number for number."""
-        self.scheduler.load_state_dict(values["scheduler"])
+        self.planner.load(values)
+        self.loss.load(values.get("loss", {}), arrays)
         for name, part in self._parts().items():
             prefix = f"{name}/"
             own = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}

@@ -29,8 +29,10 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from adept.algorithms.learner import mean_metrics  # noqa: E402
 from adept.config import Config, Execution  # noqa: E402
 from adept.envs import Array, Discrete  # noqa: E402
+from adept.plan import preset_plan  # noqa: E402
 from adept.presets import preset  # noqa: E402
 from adept.runs.machine import describe  # noqa: E402
 from adept.schedulers import paper_scheduler  # noqa: E402
@@ -206,7 +208,7 @@ def linear_in_epochs(task: Task, repeats: int) -> dict[str, Any]:
         collecting.append(time.process_time() - started)
         for count, times in updating.items():
             started = time.process_time()
-            trainer.learner.update(rollout, count, learning_rate=1e-4)
+            mean_metrics(list(trainer.learner.epochs(rollout, preset_plan(trainer.config, count, 1e-4))))
             times.append(time.process_time() - started)
     trainer.close()
     epochs = np.array(list(updating))

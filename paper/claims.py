@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from adept.flops import iteration_flops
+from adept import cost
 from adept.presets import preset
 from adept.report.statistics import Estimate, aggregate, probability_of_improvement
 from adept.report.summary import interval, percent
@@ -43,9 +43,9 @@ def all_claims(minigrid: Evidence | None, pybullet: Evidence | None, procgen: Ev
 def overhead(procgen: Evidence | None) -> list[Claim]:
     """The compute of round robin on {3,2,1} at the paper's budget, by the formula; and as recorded."""
     config = preset("procgen/bigfish", scheduler="fixed")
-    cost = [iteration_flops(1, config, epochs) for epochs in (3, 2, 1)]
-    taken = [cost[iteration % 3] for iteration in range(config.iterations)]
-    ratio = float(np.mean(taken) / cost[0])
+    costs = [cost.iteration(config, epochs) for epochs in (3, 2, 1)]
+    taken = [costs[iteration % 3] for iteration in range(config.iterations)]
+    ratio = float(np.mean(taken) / costs[0])
     measured, seeds = f"{percent(ratio)} of the FLOPs of K=3, counted over {config.iterations:,} iterations", "–"
     if procgen is not None and procgen.has("ppo-fixed-3", "ppo-round-robin"):
         flops = [

@@ -15,7 +15,8 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "adept"
 
-# room → the rooms that it may import, inside functions too; its own is understood.
+# room → the rooms that it may import, inside functions too; its own is understood. A line for one file of a package,
+# such as algorithms/stopping, takes it out of the package's room.
 MAY_IMPORT: dict[str, set[str]] = {
     "names": set(),
     "extras": set(),
@@ -23,42 +24,42 @@ MAY_IMPORT: dict[str, set[str]] = {
     "schedulers": {"names"},
     "controllers": {"names", "schedulers"},
     "hindsight": {"names", "extras", "schedulers", "controllers"},
-    "config": {"names", "schedulers"},
-    "presets": {"names", "config", "controllers"},
+    # The two tables that a configuration's names are checked against; they need no PyTorch.
+    "algorithms/__init__": set(),
+    "algorithms/stopping": {"names"},
+    "config": {"names", "schedulers", "controllers", "algorithms/__init__", "algorithms/stopping"},
+    "presets": {"names", "config", "controllers", "algorithms/__init__"},
+    "cost": {"config", "algorithms/__init__"},
+    "plan": {"config", "schedulers", "controllers", "algorithms/__init__", "seeding"},
     "envs": {"names", "extras", "config", "seeding"},
-    "distributions": {"envs"},
-    "networks": {"names", "distributions", "envs"},
-    "normalization": {"envs"},
-    "actors": {"envs", "networks"},
-    "rollout": {"actors", "config", "envs", "networks", "normalization", "seeding"},
-    "algorithms": {"names", "config", "distributions", "envs", "networks", "rollout", "seeding", "schedulers"},
-    "fast": {"config", "seeding", "distributions", "envs", "networks", "actors", "rollout", "algorithms"},
+    "networks": {"names", "envs"},
+    "rollout": {"config", "envs", "networks", "seeding"},
+    "algorithms": {"names", "config", "plan", "envs", "networks", "rollout", "seeding"},
+    "fast": {"config", "plan", "envs", "networks", "rollout", "algorithms", "algorithms/__init__", "seeding"},
     "flops": {"names", "config", "envs", "networks"},
     "training": {
-        *{"names", "extras", "schedulers", "config", "seeding", "envs", "networks", "normalization", "actors"},
-        *{"rollout", "algorithms", "fast", "flops"},
+        *{"names", "config", "plan", "cost", "seeding", "envs", "networks", "rollout", "fast", "flops", "hindsight"},
+        *{"algorithms", "algorithms/__init__", "algorithms/stopping"},
     },
     # A run's folder: what writes it (runner) trains, what reads it (records) does not.
     "runs": {
-        *{"names", "extras", "config", "seeding", "envs", "networks", "normalization", "actors", "algorithms"},
-        *{"flops", "training"},
+        *{"names", "extras", "config", "seeding", "envs", "networks", "rollout", "algorithms", "cost", "training"},
     },
     "studies": {
-        *{"names", "extras", "config", "presets", "envs", "flops", "training", "runs"},
+        *{"names", "extras", "config", "presets", "envs", "flops", "cost", "training", "runs"},
     },
     # A report reads the records of a study against the grid that the study declares; it runs nothing.
-    "report": {"names", "extras", "config", "runs", "studies"},
+    "report": {"names", "extras", "config", "cost", "runs", "studies"},
     # Probes read records, and branch runs of their own.
     "probe": {
-        *{"names", "schedulers", "controllers", "hindsight", "config", "seeding", "training", "runs", "studies"},
-        *{"report"},
+        *{"names", "schedulers", "controllers", "hindsight", "config", "plan", "seeding", "training", "runs"},
+        *{"studies", "report"},
     },
     "integrations": {"names", "extras", "schedulers", "controllers", "hindsight"},
 }
 # The front door: `cli` finds the command, and a command may open every room. No room may import a command.
 MAY_IMPORT["cli"] = {"names", "extras"}
 MAY_IMPORT["commands"] = set(MAY_IMPORT)
-MAY_IMPORT["__main__"] = {"cli"}
 # What `import adept` gives; what needs more than NumPy is opened on first use.
 MAY_IMPORT["__init__"] = {"extras", "schedulers", "controllers", "hindsight", "training"}
 
@@ -69,18 +70,28 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
 def room_of(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    inside = path.relative_to(PACKAGE).with_suffix("")
+    return inside.as_posix() if inside.as_posix() in MAY_IMPORT else inside.parts[0]
 
 
-def is_room(name: str) -> bool:
-    return (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").is_file()
+def room_named(name: str) -> str:
+    """Return the room of a full name below `adept`, such as algorithms.learner.Loss."""
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        path = PACKAGE.joinpath(*parts[:end])
+        if path.with_suffix(".py").is_file():
+            return room_of(path.with_suffix(".py"))
+        if path.is_dir():
+            return room_of(path / "__init__.py")
+    # `from adept import UCB` reaches everything behind the front page, so it hides the direction.
+    return "__init__"
 
 
 def imported_modules(path: Path, *, module_level: bool = False) -> Iterator[str]:
-    """Yield the full name of everything that a file imports."""
+    """Yield the full name of everything that a file imports when it runs: names for a type checker are none of that."""
     inside = path.relative_to(PACKAGE.parent).with_suffix("").parts
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in at_module_level(tree) if module_level else ast.walk(tree):
+    for node in running(tree, functions=not module_level):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -90,24 +101,19 @@ def imported_modules(path: Path, *, module_level: bool = False) -> Iterator[str]
             yield from (f"{source}.{alias.name}" for alias in node.names)
 
 
-def at_module_level(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield what runs when the module is imported: not the functions, nor what only a type checker reads."""
+def running(tree: ast.AST, *, functions: bool) -> Iterator[ast.AST]:
+    """Yield the nodes below one, but for what only a type checker reads, and for functions unless they are wanted."""
     for node in ast.iter_child_nodes(tree):
         for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not for_types:
+        inside_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not functions
+        if not for_types and not inside_function:
             yield node
-            yield from at_module_level(node)
+            yield from running(node, functions=functions)
 
 
 def imported_rooms(path: Path) -> set[str]:
-    rooms = set()
-    for name in imported_modules(path):
-        top, _, rest = name.partition(".")
-        if top == "adept" and rest != "__version__":
-            first = rest.partition(".")[0]
-            # `from adept import UCB` reaches everything behind the front page, so it hides the direction.
-            rooms.add(first if is_room(first) else "__init__")
-    return rooms - {room_of(path)}
+    names = (name.partition(".")[2] for name in imported_modules(path) if name.partition(".")[0] == "adept")
+    return {room_named(name) for name in names if name != "__version__"} - {room_of(path)}
 
 
 def name_of(path: Path) -> str:
@@ -149,7 +155,9 @@ def test_the_directions_of_the_design():
     assert reaches["hindsight"] <= {"names", "extras", "schedulers", "controllers"}
     assert reaches["integrations"] <= {"names", "extras", "schedulers", "controllers", "hindsight"}
     assert not reaches["networks"] & {"rollout", "algorithms", "training"}
-    assert not reaches["rollout"] & {"algorithms", "training"}
+    assert not reaches["rollout"] & {"algorithms", "plan", "training"}
+    assert not reaches["config"] & {"envs", "networks", "algorithms", "training"}
+    assert not {room for room in MAY_IMPORT if "fast" in MAY_IMPORT[room]} - {"training", "commands"}
     assert not reaches["algorithms"] & {"training", "studies", "runs"}
     assert not reaches["training"] & {"runs", "studies", "report", "cli"}
     assert not reaches["studies"] & {"report", "commands", "cli"}

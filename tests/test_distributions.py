@@ -6,7 +6,7 @@ import torch
 from torch.distributions import Categorical as TorchCategorical
 from torch.distributions import Independent, Normal, kl_divergence
 
-from adept.distributions import ActionDistribution, Categorical, DiagonalGaussian
+from adept.networks import ActionDistribution, Categorical, DiagonalGaussian
 
 
 def oracle(kind: ActionDistribution, parameters: torch.Tensor) -> torch.distributions.Distribution:

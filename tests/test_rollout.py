@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from adept.actors import TorchActor
 from adept.config import Config
 from adept.envs import make_environments
-from adept.networks import make_network
+from adept.networks import TorchActor, make_network
 from adept.rollout import Collector, gae
 
 
@@ -86,7 +85,7 @@ def test_what_comes_after_a_step_by_hand(env: str, time_limit_ends: bool) -> Non
 
 def test_normalised_rewards_follow_the_reference_wrapper() -> None:
     """Gymnasium's own formula, one step at a time, for one environment."""
-    from adept.normalization import RewardNormalizer
+    from adept.rollout import RewardNormalizer
 
     rng = np.random.default_rng(3)
     rewards = rng.normal(2.0, 3.0, (60, 1)).astype(np.float32)
@@ -105,7 +104,7 @@ def test_normalised_rewards_follow_the_reference_wrapper() -> None:
 
 
 def test_running_moments_equal_those_of_all_rows() -> None:
-    from adept.normalization import ObservationNormalizer, RunningMoments
+    from adept.rollout import ObservationNormalizer, RunningMoments
 
     rows = np.random.default_rng(1).normal(5.0, 2.0, (101, 4)).astype(np.float32)
     moments = RunningMoments((4,))

@@ -9,16 +9,17 @@ import pytest
 import torch
 
 import adept
-from adept.algorithms.learner import Learner, Minibatch
-from adept.algorithms.ppo import make_loss, surrogate
+from adept.algorithms.learner import Minibatch, ReferenceLearner
+from adept.algorithms.ppo import PPO
 from adept.config import Config, Execution
-from adept.distributions import Categorical
 from adept.envs.base import Discrete
-from adept.networks import make_network
+from adept.networks import Categorical, make_network
+from adept.plan import Plan
 from adept.rollout import Rollout
 from adept.training import Record, Trainer, pick_device
 
-REFERENCE = Execution(fast=False)
+REFERENCE = Execution(device="cpu", fast=False)
+CPU = torch.device("cpu")
 
 
 def tiny_config(env: str, **settings: Any) -> Config:
@@ -116,7 +117,7 @@ def test_gradient_steps_are_the_sum_of_epochs_times_minibatches() -> None:
 def test_the_previous_choice_is_credited_with_this_rollout() -> None:
     config = tiny_config("Identity-v0", scheduler="tests.test_training:Listening", arms=(2, 1))
     records, trainer = run(config)
-    scheduler = trainer.scheduler
+    scheduler = trainer.planner.scheduler
     assert isinstance(scheduler, Listening)
     expected = [(before["epochs"], now["gae_return"]) for before, now in itertools.pairwise(records)]
     assert scheduler.heard == expected
@@ -130,7 +131,7 @@ def test_episode_returns_as_reward_credit_nothing_where_no_episode_ended() -> No
     records, trainer = run(config)
     rewards = [record["reward"] for record in records]
     assert [math.isnan(reward) for reward in rewards] == [True, False] * 5
-    assert [reward for _, reward in trainer.scheduler.heard] == rewards[1::2]  # type: ignore[attr-defined]
+    assert [reward for _, reward in trainer.planner.scheduler.heard] == rewards[1::2]  # type: ignore[attr-defined]
     assert rewards[1] == records[1]["episode_return"]
 
 
@@ -146,12 +147,11 @@ class Listening(adept.RoundRobin[int]):
 
 
 def test_target_kl_stops_early_and_both_counts_are_recorded() -> None:
-    records, _ = run(tiny_config("Identity-v0", arms=(6,), learning_rate=1e-2, target_kl=1e-3))
+    records, _ = run(tiny_config("Identity-v0", arms=(6,), learning_rate=1e-2, stopping={"target-kl": 1e-3}))
     assert {record["epochs"] for record in records} == {6}
     assert min(record["epochs_done"] for record in records) < 6
-    for record in records:
-        stopped = record["epochs_done"] < 6
-        assert stopped == (record["approx_kl_last_epoch"] > 1e-3) or record["epochs_done"] == 6
+    for record in records:  # the sixth epoch may pass the limit too, or not
+        assert record["approx_kl_last_epoch"] > 1e-3 or record["epochs_done"] == 6
     assert records[-1]["gradient_steps"] == sum(record["epochs_done"] for record in records) * 4
 
 
@@ -163,12 +163,13 @@ def test_learning_rate_follows_iterations_not_gradient_steps() -> None:
 
 def test_surrogate_by_hand() -> None:
     """Two rows, two actions: ρ = 1.5 with A = 1 is clipped at 1.2, ρ = 0.5 with A = -1 at 0.8."""
-    config = tiny_config("Identity-v0", value_coefficient=0.5, entropy_coefficient=0.01)
+    config = tiny_config("Identity-v0", value_coefficient=0.5)
+    plan = Plan(epochs=1, learning_rate=1e-3, clip_range=0.2, entropy_coefficient=0.01)
     chosen = torch.log(torch.tensor([[0.75, 0.25], [0.25, 0.75]]))
     old = torch.log(torch.tensor([0.5, 0.5]))
     values, returns, old_values = torch.tensor([1.0, 2.0]), torch.tensor([2.0, 2.5]), torch.tensor([0.5, 2.1])
     batch = Minibatch(torch.zeros(2), torch.tensor([0, 0]), old, old_values, torch.tensor([1.0, -1.0]), returns)
-    loss, metrics = surrogate(Categorical(2), chosen, values, batch, config)
+    loss, metrics = PPO(config, (2,), CPU).surrogate(Categorical(2), chosen, values, batch, plan)
     assert metrics["policy_loss"] == pytest.approx((-1.2 + 0.8) / 2)
     # First row: V moves from 0.5 to 1, clipped to 0.7: max(1, 1.69) = 1.69. Second: 2.1 → 2: max(0.25, 0.25).
     assert metrics["value_loss"] == pytest.approx(0.5 * (1.69 + 0.25) / 2)
@@ -176,8 +177,10 @@ def test_surrogate_by_hand() -> None:
     assert metrics["entropy"] == pytest.approx(entropy)
     assert metrics["approx_kl"] == pytest.approx((0.5 - math.log(1.5) - 0.5 - math.log(0.5)) / 2, rel=1e-5)
     assert metrics["clip_fraction"] == 1.0
+    assert metrics["ratio_deviation"] == pytest.approx(0.5)
     assert float(loss) == pytest.approx(-0.2 + 0.5 * 0.485 - 0.01 * entropy, rel=1e-5)
-    _, metrics = surrogate(Categorical(2), chosen, values, batch, tiny_config("Identity-v0", clip_value_loss=False))
+    unclipped = PPO(tiny_config("Identity-v0", clip_value_loss=False), (2,), CPU)
+    _, metrics = unclipped.surrogate(Categorical(2), chosen, values, batch, plan)
     assert metrics["value_loss"] == pytest.approx(0.5 * (1 + 0.25) / 2)
 
 
@@ -190,10 +193,10 @@ def test_chunks_change_nothing_but_memory() -> None:
         rollout, seen, moments = rollout_of_noise(16), [], []
         for chunk in (5, 16):
             network = make_network("impala", (3, 64, 64), Discrete(3), 0)
-            learner = Learner(config, network, make_loss(config), torch.device("cpu"))
+            learner = ReferenceLearner(config, network, PPO(config, (), CPU), CPU)
             learner._chunk = chunk
             hook = network.register_forward_hook(lambda module, inputs, output: seen.append(len(inputs[0])))
-            learner.update(rollout, 1, learning_rate=1e-3)
+            list(learner.epochs(rollout, Plan(1, 1e-3, 0.2, 0.01)))
             hook.remove()
             moments.append({n: a for n, a in learner.state()[1].items() if "exp_avg/" in n})
     finally:

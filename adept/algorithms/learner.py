@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from adept.config import Config
 from adept.envs.base import Array
 from adept.networks import ActorCritic, ImpalaNetwork
-from adept.rollout import Rollout
+from adept.plan import Plan
+from adept.rollout import VALUE_CHUNK, Rollout
 from adept.seeding import generator, generator_state, set_generator_state
 
 IMAGE_CHUNK = 64
 """Rows of one forward and backward pass of an image network on the CPU: more only costs memory and cache."""
-
-METRICS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction")
 
 
 class Minibatch(NamedTuple):
@@ -33,78 +33,179 @@ class Minibatch(NamedTuple):
     returns: Tensor
 
 
-Loss = Callable[[ActorCritic, Minibatch], tuple[Tensor, dict[str, Tensor]]]
-"""From a minibatch to what is minimised, a mean over its rows, and to metrics without gradients."""
+class Loss(ABC):
+    """Map a minibatch to (loss, metrics): a mean over its rows, and named numbers without gradients."""
 
-Stop = Callable[[Mapping[str, float]], bool]
-"""A rule asked after each epoch, with the epoch's mean metrics, whether the update should stop there."""
+    @abstractmethod
+    def __call__(self, network: ActorCritic, minibatch: Minibatch, plan: Plan) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the loss and its metrics."""
 
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return what the next call depends on, as JSON-safe values and named arrays; nothing unless overridden."""
+        return {}, {}
 
-@dataclass(frozen=True)
-class UpdateStats:
-    """What an update did: epochs asked for and done, and means over every minibatch of every epoch."""
-
-    epochs: int
-    epochs_done: int
-    gradient_steps: int
-    metrics: dict[str, float]
+    def load(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:  # noqa: B027
+        """Continue from a saved state."""
 
 
-class Learner:
-    """Hold the network and its optimiser, and update them from rollouts."""
+class Epoch(Mapping[str, float]):
+    """One pass over a rollout: its number within the update, its gradient steps, and its mean metrics by name.
+
+    The metrics stay on the device until the first of them is read: that alone waits for a GPU.
+    """
+
+    def __init__(self, index: int, gradient_steps: int, names: tuple[str, ...], means: Tensor) -> None:
+        self.index, self.gradient_steps = index, gradient_steps
+        self.names, self.means = names, means
+        self._read: dict[str, float] | None = None
+
+    def _metrics(self) -> dict[str, float]:
+        if self._read is None:
+            self._read = dict(zip(self.names, self.means.tolist(), strict=True))
+        return self._read
+
+    def __getitem__(self, name: str) -> float:
+        return self._metrics()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+class Snapshot(NamedTuple):
+    """A learner's parameters and optimiser, copied: flat vectors in the learner's own order."""
+
+    parameters: Tensor
+    moments: tuple[Tensor, Tensor, Tensor] | None
+    """Adam's running mean and mean square of gradients, and its steps; None before the first"""
+
+
+class Learner(Protocol):
+    """Update a network from rollouts. Between two epochs its state is complete: whoever iterates may stop there."""
+
+    network: ActorCritic
+
+    def epochs(self, rollout: Rollout, plan: Plan) -> Iterator[Epoch]:
+        """Make at most `plan.epochs` passes over the rollout, one each time the iterator is advanced."""
+
+    def parameters(self) -> Tensor:
+        """Return a copy of the parameters as one vector."""
+
+    def at(self, parameters: Tensor) -> AbstractContextManager[None]:
+        """Give the network other parameters inside a `with` block, and its own back at the end, bit for bit."""
+
+    def snapshot(self) -> Snapshot:
+        """Return copies of the parameters and of the optimiser's state."""
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go back to a snapshot of this learner."""
+
+    def log_probs(self, rollout: Rollout, rows: Tensor | None = None) -> Tensor:
+        """Return the log-probabilities of the rollout's actions, or of some rows', under the present parameters."""
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return the network, the optimiser and the generator, as JSON-safe values and named arrays."""
+
+    def load(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
+        """Continue from a saved state."""
+
+
+class ReferenceLearner:
+    """Any network and any loss, on any device, with autograd and PyTorch's Adam."""
 
     def __init__(self, config: Config, network: ActorCritic, loss: Loss, device: torch.device) -> None:
         self.network = network
         self._config, self._loss, self._device = config, loss, device
         self._optimizer = torch.optim.Adam(network.parameters(), lr=config.learning_rate, eps=1e-5, fused=True)
         self._rng = generator(config.seed, "minibatches")
-        on_cpu = device.type == "cpu" and isinstance(network, ImpalaNetwork)
-        self._chunk = IMAGE_CHUNK if on_cpu else config.minibatch_size
+        images_on_cpu = device.type == "cpu" and isinstance(network, ImpalaNetwork)
+        self._chunk = IMAGE_CHUNK if images_on_cpu else config.minibatch_size
 
-    def update(self, rollout: Rollout, epochs: int, stop: Stop | None = None, *, learning_rate: float) -> UpdateStats:
-        """Make so many passes over the rollout, or fewer where the rule says stop."""
+    def epochs(self, rollout: Rollout, plan: Plan) -> Iterator[Epoch]:
+        """Make at most `plan.epochs` passes over the rollout."""
         for group in self._optimizer.param_groups:
-            group["lr"] = learning_rate
-        means: list[Tensor] = []
-        for _ in range(epochs):
-            means.append(self._epoch(rollout))
-            if stop is not None and stop(self._named(means[-1])):
-                break
-        metrics = self._named(torch.stack(means).mean(0))
-        last = self._named(means[-1])
-        metrics["approx_kl_last_epoch"] = last["approx_kl"]
-        if not all(np.isfinite(value) for value in metrics.values()):
-            raise ValueError(f"the loss is no longer a finite number ({metrics}); lower the learning rate")
-        return UpdateStats(epochs, len(means), len(means) * self._config.minibatches, metrics)
+            group["lr"] = plan.learning_rate
+        for index in range(1, plan.epochs + 1):
+            steps = [self._gradient_step(rollout, rows, plan) for rows in self._minibatches(rollout)]
+            # One stack per epoch, averaged on the device: nothing waits for the numbers until they are asked for.
+            means = torch.stack([torch.stack(list(metrics.values())) for metrics in steps]).mean(0)
+            yield Epoch(index, len(steps), tuple(steps[0]), means)
 
-    def _epoch(self, rollout: Rollout) -> Tensor:
-        """Make one pass over the rollout; return the mean metrics in the order of their names."""
-        # One stack per epoch, averaged on the device: nothing waits for the numbers until they are asked for.
-        return torch.stack([self._gradient_step(rollout, rows) for rows in self._minibatches()]).mean(0)
+    def _minibatches(self, rollout: Rollout) -> Iterator[Tensor]:
+        """Yield the rows of each minibatch; of rows that do not fill the last one, each epoch leaves out others."""
+        order = torch.from_numpy(self._rng.permutation(len(rollout))).to(self._device, non_blocking=True)
+        size = self._config.minibatch_size
+        return (order[start : start + size] for start in range(0, len(order) - size + 1, size))
 
-    def _minibatches(self) -> tuple[Tensor, ...]:
-        order = torch.from_numpy(self._rng.permutation(self._config.batch_size))
-        return torch.split(order.to(self._device, non_blocking=True), self._config.minibatch_size)
-
-    def _gradient_step(self, rollout: Rollout, rows: Tensor) -> Tensor:
-        """Make one gradient step on some rows; return the metrics in the order of their names."""
+    def _gradient_step(self, rollout: Rollout, rows: Tensor, plan: Plan) -> dict[str, Tensor]:
+        """Make one gradient step on some rows; return its metrics."""
         minibatch = take_rows(rollout, rows)
         self._optimizer.zero_grad(set_to_none=True)
         totals: dict[str, Tensor] = {}
         chunks = zip(*(torch.split(column, self._chunk) for column in minibatch), strict=True)
         for chunk in map(Minibatch._make, chunks):
             share = len(chunk.returns) / len(rows)
-            loss, metrics = self._loss(self.network, chunk)
+            loss, metrics = self._loss(self.network, chunk, plan)
             (loss * share).backward()  # type: ignore[no-untyped-call]
             for name, value in metrics.items():
                 totals[name] = totals.get(name, torch.zeros((), device=self._device)) + value * share
         totals["gradient_norm"] = nn.utils.clip_grad_norm_(self.network.parameters(), self._config.max_gradient_norm)
         self._optimizer.step()
-        self._names = tuple(totals)
-        return torch.stack(list(totals.values()))
+        return totals
 
-    def _named(self, values: Tensor) -> dict[str, float]:
-        return dict(zip(self._names, values.tolist(), strict=True))
+    def parameters(self) -> Tensor:
+        """Return a copy of the parameters as one vector."""
+        return torch.cat([parameter.detach().flatten() for parameter in self.network.parameters()])
+
+    @contextmanager
+    def at(self, parameters: Tensor) -> Iterator[None]:
+        """Give the network other parameters inside a `with` block, and its own back at the end."""
+        own = self.parameters()
+        self._write(parameters, self.network.parameters())
+        try:
+            yield
+        finally:
+            self._write(own, self.network.parameters())
+
+    def snapshot(self) -> Snapshot:
+        """Return copies of the parameters and of the optimiser's state."""
+        states = [self._optimizer.state.get(parameter, {}) for parameter in self.network.parameters()]
+        if not any(states):
+            return Snapshot(self.parameters(), None)
+        mean, square = (torch.cat([state[key].flatten() for state in states]) for key in ("exp_avg", "exp_avg_sq"))
+        return Snapshot(self.parameters(), (mean, square, states[0]["step"].clone()))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go back to a snapshot."""
+        parameters = list(self.network.parameters())
+        self._write(snapshot.parameters, parameters)
+        self._optimizer.state.clear()
+        if snapshot.moments is None:
+            return
+        mean, square, steps = snapshot.moments
+        for parameter in parameters:
+            first, second = torch.empty_like(parameter), torch.empty_like(parameter)
+            self._optimizer.state[parameter] = {"step": steps.clone(), "exp_avg": first, "exp_avg_sq": second}
+        for key, vector in (("exp_avg", mean), ("exp_avg_sq", square)):
+            self._write(vector, [self._optimizer.state[parameter][key] for parameter in parameters])
+
+    @staticmethod
+    @torch.no_grad()
+    def _write(vector: Tensor, tensors: Iterator[Tensor] | Sequence[Tensor]) -> None:
+        start = 0
+        for tensor in tensors:
+            tensor.copy_(vector[start : start + tensor.numel()].view_as(tensor))
+            start += tensor.numel()
+
+    def log_probs(self, rollout: Rollout, rows: Tensor | None = None) -> Tensor:
+        """Return the log-probabilities of the rollout's actions, or of some rows', under the present parameters."""
+        observations, actions = rollout.observations, rollout.actions
+        if rows is not None:
+            observations, actions = observations[rows], actions[rows]
+        chunk = min(self._chunk, VALUE_CHUNK) if isinstance(self.network, ImpalaNetwork) else VALUE_CHUNK
+        return self.network.distribution.log_prob(policy_of(self.network, observations, chunk), actions)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the network, the optimiser's moments and the generator, as JSON-safe values and arrays."""
@@ -119,11 +220,28 @@ class Learner:
         """Continue from a saved state."""
         load_network(self.network, arrays)
         set_generator_state(self._rng, values["rng"])
+        self._optimizer.state.clear()
         for name, parameter in self.network.named_parameters():
             for key in ("step", "exp_avg", "exp_avg_sq"):
                 saved = arrays.get(f"adam/{key}/{name}")
                 if saved is not None:
                     self._optimizer.state[parameter][key] = torch.from_numpy(saved.copy()).to(self._device)
+
+
+def mean_metrics(epochs: Sequence[Epoch]) -> dict[str, float]:
+    """Return the means over every minibatch of every epoch of an update, and the last epoch's KL estimate."""
+    means = torch.stack([epoch.means for epoch in epochs]).mean(0).tolist()
+    metrics = dict(zip(epochs[-1].names, means, strict=True))
+    metrics["approx_kl_last_epoch"] = epochs[-1]["approx_kl"]
+    if not all(math.isfinite(value) for value in metrics.values()):
+        raise ValueError(f"the loss is no longer a finite number ({metrics}); lower the learning rate")
+    return metrics
+
+
+@torch.inference_mode()
+def policy_of(network: ActorCritic, observations: Tensor, chunk: int) -> Tensor:
+    """Return the policy's parameters of many rows, so many at a time."""
+    return torch.cat([network.policy(rows) for rows in torch.split(observations, chunk)])
 
 
 def load_network(network: ActorCritic, arrays: dict[str, Array]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 import tyro.conf
@@ -11,8 +11,13 @@ from rich.table import Table
 
 from adept.cli import parse, print_json
 from adept.commands.screen import cost, make_console
-from adept.flops import accounting
+from adept.config import Config
+from adept.cost import epoch, iteration, ratio, sampling
+from adept.flops import build_network, forward_flops, paper_forward_macs
 from adept.presets import preset
+
+PAPER_MINIBATCHES = 32
+"""The paper's N_batches on Procgen, which contradicts its own 64·256/2048 = 8: docs/compute.md."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +26,8 @@ class FlopsOptions:
 
     env: tyro.conf.Positional[str]
     """environment as backend/name, for example procgen/bigfish"""
-    algo: Literal["ppo", "drac"] = "ppo"
-    """algorithm that updates the agent"""
+    algo: str = "ppo"
+    """algorithm that updates the agent: ppo or drac"""
     arms: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="K [K ...]")] = None
     """numbers of update epochs to choose from; the preset's where none are given"""
     json: bool = False
@@ -46,6 +51,41 @@ def flops(options: FlopsOptions) -> dict[str, Any]:
     result = accounting(config)
     if not options.json:
         show_flops(result)
+    return result
+
+
+def accounting(config: Config) -> dict[str, Any]:
+    """Return the compute of a configuration as one JSON-safe object; docs/compute.md explains its numbers."""
+    network, shape = build_network(config)
+    forward, arms = forward_flops(network, shape), config.arms
+    result: dict[str, Any] = {
+        "env": config.env,
+        "algo": config.algo,
+        "arms": list(arms),
+        "parameters": sum(parameter.numel() for parameter in network.parameters()),
+        "forward_flops": forward,
+        "paper_forward_macs": paper_forward_macs(network),
+        "minibatches": config.minibatches,
+        "iterations": config.iterations,
+        "sampling_flops": forward * sampling(config),
+        "epoch_flops": forward * epoch(config),
+        "per_arm": {
+            str(arm): {
+                "iteration_flops": forward * iteration(config, arm),
+                "run_flops": forward * iteration(config, arm) * config.iterations,
+                "update_share": epoch(config) * arm / iteration(config, arm),
+                "ratio": ratio(config, arm),
+            }
+            for arm in arms
+        },
+        "ratio_round_robin": ratio(config, sum(arms) / len(arms)),
+    }
+    if config.backend == "procgen":
+        result["paper"] = {
+            "forward_macs": paper_forward_macs(network),
+            "minibatches": PAPER_MINIBATCHES,
+            "ratio_round_robin": ratio(config, sum(arms) / len(arms), minibatches=PAPER_MINIBATCHES),
+        }
     return result
 
 

@@ -9,10 +9,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from adept.actors import Decision
 from adept.envs.base import Array
 from adept.fast.passes import Pass, make_pass
-from adept.networks import ActorCritic, Heads, MlpNetwork
+from adept.networks import ActorCritic, Decision, Heads, MlpNetwork
 
 Floats = npt.NDArray[np.float32]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -10,78 +11,114 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from adept.algorithms.learner import METRICS, Learner, Loss, Stop, UpdateStats, load_network
+from adept.algorithms.learner import Epoch, Snapshot, load_network, policy_of
 from adept.config import Config
 from adept.envs.base import Array
 from adept.fast.adam import FlatAdam
 from adept.fast.distinct import DistinctPass
 from adept.fast.passes import Pass, make_pass
-from adept.fast.surrogate import Surrogate, Targets
+from adept.fast.surrogate import METRICS, Surrogate, Targets
 from adept.networks import ActorCritic, MiniGridNetwork
-from adept.rollout import Rollout
-from adept.seeding import set_generator_state
+from adept.plan import Plan
+from adept.rollout import VALUE_CHUNK, Rollout
+from adept.seeding import generator, generator_state, set_generator_state
 
 
-class FastLearner(Learner):
+class FastLearner:
     """PPO's updates of the MLP and the MiniGrid network on the CPU, equal to the reference up to rounding."""
 
-    def __init__(self, config: Config, network: ActorCritic, loss: Loss, device: torch.device) -> None:
-        super().__init__(config, network, loss, device)
+    def __init__(self, config: Config, network: ActorCritic) -> None:
+        self.network, self._config = network, config
+        self._rng = generator(config.seed, "minibatches")
         self._adam = FlatAdam(network)
         self._surrogate = Surrogate(config, network)
         self._pass: Pass | None = None
-        self._rows = torch.empty(0)
         self._names = (*METRICS, "gradient_norm")
-        self._learning_rate = config.learning_rate
 
-    @torch.inference_mode()
-    def update(self, rollout: Rollout, epochs: int, stop: Stop | None = None, *, learning_rate: float) -> UpdateStats:
-        """Make so many passes over the rollout, or fewer where the rule says stop."""
-        self._learning_rate = learning_rate
+    def epochs(self, rollout: Rollout, plan: Plan) -> Iterator[Epoch]:
+        """Make at most `plan.epochs` passes over the rollout."""
         if self._pass is None:
             self._pass = self._make_pass(tuple(rollout.observations.shape[1:]))
-        self._rows = self._pass.prepare(rollout.observations)
-        return super().update(rollout, epochs, stop, learning_rate=learning_rate)
+        rows = self._pass.prepare(rollout.observations)
+        for index in range(1, plan.epochs + 1):
+            metrics = self._epoch(rollout, rows, plan)
+            yield Epoch(index, len(metrics), self._names, metrics.mean(0))
 
     def _make_pass(self, shape: tuple[int, ...]) -> Pass:
         make = partial(make_pass, self.network, shape)
         return DistinctPass(make) if isinstance(self.network, MiniGridNetwork) else make(self._config.minibatch_size)
 
-    def _epoch(self, rollout: Rollout) -> Tensor:
-        """Shuffle the rows once, so that minibatches are slices of them; return the mean metrics."""
-        config = self._config
-        order = torch.from_numpy(self._rng.permutation(config.batch_size))
-        shape = (config.minibatches, config.minibatch_size)
+    @torch.inference_mode()
+    def _epoch(self, rollout: Rollout, rows: Tensor, plan: Plan) -> Tensor:
+        """Shuffle the rows once, so that minibatches are slices of them; return the metrics of each."""
+        size = self._config.minibatch_size
+        count = len(rollout) // size
+        order = torch.from_numpy(self._rng.permutation(len(rollout)))[: count * size]
 
         def shuffled(column: Tensor) -> Tensor:
-            return column.index_select(0, order).view(*shape, *column.shape[1:])
+            return column.index_select(0, order).view(count, size, *column.shape[1:])
 
         advantages = shuffled(rollout.advantages)
         costs = (advantages.mean(1, keepdim=True) - advantages) / (advantages.std(1, keepdim=True) + 1e-8)
-        columns = (self._rows, rollout.actions, rollout.log_probs, rollout.values, rollout.returns)
-        metrics = torch.empty(config.minibatches, len(self._names))
-        for rows, *targets, row in zip(*map(shuffled, columns), costs, metrics, strict=True):
-            self._step(rows, Targets(*targets), row)
-        return metrics.mean(0)
+        columns = (rows, rollout.actions, rollout.log_probs, rollout.values, rollout.returns)
+        metrics = torch.empty(count, len(self._names))
+        for chosen, *targets, row in zip(*map(shuffled, columns), costs, metrics, strict=True):
+            self._step(chosen, Targets(*targets), plan, row)
+        return metrics
 
-    def _step(self, rows: Tensor, targets: Targets, metrics: Tensor) -> None:
+    def _step(self, rows: Tensor, targets: Targets, plan: Plan, metrics: Tensor) -> None:
         """Make one gradient step and write its metrics."""
         assert self._pass is not None
         outputs, values = self._pass.forward(rows)
-        actor, critic = self._surrogate.gradient(outputs, values.squeeze(0), targets)
+        actor, critic = self._surrogate.gradient(outputs, values.squeeze(0), targets, plan)
         self._pass.backward(actor, critic.unsqueeze(0))
         metrics[-1] = self._adam.clip(self._config.max_gradient_norm)
         metrics[:-1] = self._surrogate.metrics
-        self._adam.step(self._learning_rate)
+        self._adam.step(plan.learning_rate)
+
+    def parameters(self) -> Tensor:
+        """Return a copy of the parameters as one vector."""
+        return self._adam.values.clone()
+
+    @contextmanager
+    def at(self, parameters: Tensor) -> Iterator[None]:
+        """Give the network other parameters inside a `with` block, and its own back at the end."""
+        own = self.parameters()
+        self._adam.values.copy_(parameters)
+        try:
+            yield
+        finally:
+            self._adam.values.copy_(own)
+
+    def snapshot(self) -> Snapshot:
+        """Return copies of the parameters and of the optimiser's state."""
+        adam = self._adam
+        return Snapshot(self.parameters(), (adam.mean.clone(), adam.square.clone(), torch.tensor(adam.steps)))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go back to a snapshot."""
+        assert snapshot.moments is not None
+        mean, square, steps = snapshot.moments
+        self._adam.values.copy_(snapshot.parameters)
+        self._adam.mean.copy_(mean)
+        self._adam.square.copy_(square)
+        self._adam.steps = int(steps)
+
+    def log_probs(self, rollout: Rollout, rows: Tensor | None = None) -> Tensor:
+        """Return the log-probabilities of the rollout's actions, or of some rows', under the present parameters."""
+        observations, actions = rollout.observations, rollout.actions
+        if rows is not None:
+            observations, actions = observations[rows], actions[rows]
+        return self.network.distribution.log_prob(policy_of(self.network, observations, VALUE_CHUNK), actions)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return what the reference returns, by the same names: a checkpoint of one loads in the other."""
-        values, arrays = super().state()
+        arrays = {f"network/{name}": parameter.detach().numpy() for name, parameter in self.network.named_parameters()}
         if self._adam.steps:
             for name, mean, square in self._moments():
                 arrays[f"adam/step/{name}"] = np.array(self._adam.steps, np.float32)
                 arrays[f"adam/exp_avg/{name}"], arrays[f"adam/exp_avg_sq/{name}"] = mean.numpy(), square.numpy()
-        return values, arrays
+        return {"rng": generator_state(self._rng)}, arrays
 
     def load(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Continue from a saved state."""

@@ -1,7 +1,7 @@
 """PPO's loss and its gradient with respect to what the network gives, written out.
 
 The loss is a mean over B rows, so that every gradient below carries 1/B. As a function for autograd it is
-`adept.algorithms.ppo.surrogate`, the reference.
+`adept.algorithms.ppo.PPO.surrogate`, the reference.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from adept.config import Config
-from adept.distributions import DiagonalGaussian
-from adept.networks import ActorCritic, Heads
+from adept.networks import ActorCritic, DiagonalGaussian, Heads
+from adept.plan import Plan
+
+METRICS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "ratio_deviation")
 
 
 class Targets(NamedTuple):
@@ -79,34 +81,36 @@ class GaussianPolicy:
 
 
 class Surrogate:
-    """The loss's gradient; `metrics` holds the means of the last call, as `adept.algorithms.learner.METRICS` orders."""
+    """The loss's gradient; `metrics` holds the means of the last call, in the order of `METRICS`."""
 
     def __init__(self, config: Config, network: ActorCritic) -> None:
         heads, rows = network.heads, config.minibatch_size
         assert isinstance(heads, Heads)
         self._config, self._share = config, 1 / rows
-        self._per_row = torch.empty(5, rows)
+        self._per_row = torch.empty(len(METRICS), rows)
         self._policy: Policy = CategoricalPolicy()
         if heads.log_std is not None:
             assert isinstance(network.distribution, DiagonalGaussian)
             self._policy = GaussianPolicy(heads.log_std, rows)
-        self.metrics = torch.empty(5)
+        self.metrics = torch.empty(len(METRICS))
 
-    def gradient(self, outputs: Tensor, values: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
+    def gradient(self, outputs: Tensor, values: Tensor, targets: Targets, plan: Plan) -> tuple[Tensor, Tensor]:
         """Return the gradients of the actor's outputs and of the values."""
         log_probs, entropy = self._policy.forward(outputs, targets.actions)
         self._per_row[2] = entropy
-        by_log_prob = self._of_log_probs(log_probs, targets)
-        by_entropy = -self._config.entropy_coefficient * self._share
-        actor, critic = self._policy.backward(by_log_prob, by_entropy), self._of_values(values, targets)
+        by_log_prob = self._of_log_probs(log_probs, targets, plan.clip_range)
+        by_entropy = -plan.entropy_coefficient * self._share
+        actor, critic = (
+            self._policy.backward(by_log_prob, by_entropy),
+            self._of_values(values, targets, plan.clip_range),
+        )
         torch.mean(self._per_row, 1, out=self.metrics)
         self.metrics[1] *= 0.5
         return actor, critic
 
-    def _of_log_probs(self, log_probs: Tensor, targets: Targets) -> Tensor:
+    def _of_log_probs(self, log_probs: Tensor, targets: Targets, range_: float) -> Tensor:
         """Return the gradient of max(-A·ρ, -A·clip(ρ)): -A·ρ where the first is not the smaller one, else 0."""
-        range_ = self._config.clip_range
-        losses, _, _, kl, clipped = self._per_row
+        losses, _, _, kl, clipped, deviation = self._per_row
         log_ratio = log_probs - targets.log_probs
         ratio = log_ratio.exp()
         free = targets.costs * ratio
@@ -114,12 +118,13 @@ class Surrogate:
         torch.maximum(free, bound, out=losses)
         change = ratio.sub_(1)
         torch.sub(change, log_ratio, out=kl)
-        clipped.copy_(change.abs_() > range_)
+        torch.abs(change, out=deviation)
+        clipped.copy_(deviation > range_)
         return torch.where(free >= bound, free, 0.0).mul_(self._share)
 
-    def _of_values(self, values: Tensor, targets: Targets) -> Tensor:
+    def _of_values(self, values: Tensor, targets: Targets, range_: float) -> Tensor:
         """Return the gradient of ½·max((V-R)², (V_old + clip(V-V_old) - R)²), or of ½·(V-R)² without clipping."""
-        range_, errors = self._config.clip_range, self._per_row[1]
+        errors = self._per_row[1]
         distance = values - targets.returns
         torch.mul(distance, distance, out=errors)
         if self._config.clip_value_loss:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from adept.config import Config
+from adept.plan import preset_plan
 from adept.seeding import generator_state
 from adept.training import Trainer
 
@@ -86,7 +88,7 @@ def branch(trainer: Trainer, branching: Branching, rate: float) -> Iterator[dict
             for _ in range(branching.settle):
                 collector.collect()
             rollout = collector.collect()
-            learner.update(rollout, epochs, learning_rate=rate)
+            deque(learner.epochs(rollout, preset_plan(trainer.config, epochs, rate)), maxlen=0)
             shift = float((trainer.network.values(rollout.observations).detach() - rollout.values).mean())
             following = collector.collect()
             reward, returns = following.mean_return, list(following.episode_returns)

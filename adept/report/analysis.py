@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from adept.cost import ratio
 from adept.report.comparison import Comparison
 from adept.report.runs import Method, Run
 from adept.report.statistics import (
@@ -344,10 +345,7 @@ def _verdict(comparison: Comparison, method: Method, resamples: int) -> Verdict:
 
 
 def _share_of_largest(run: Run) -> float:
-    """Return a run's FLOPs relative to always taking its largest arm, by the formula of an iteration's cost."""
+    """Return a run's FLOPs relative to always taking its largest arm."""
     config = run.config
     assert config is not None
-    sampling = (config.rollout_length + 1) * config.environments
-    epoch = 3 * config.batch_size * (2 if config.algo == "drac" else 1)
-    spent = float(np.sum(sampling + epoch * run.epochs_done))
-    return spent / (len(run.epochs_done) * (sampling + epoch * max(config.arms)))
+    return ratio(config, float(np.mean(run.epochs_done)))

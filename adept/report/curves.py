@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from adept import cost
 from adept.report.analysis import Analysis
 from adept.report.comparison import Comparison
 from adept.report.runs import Method, Run
@@ -121,9 +122,7 @@ def phase_flops(comparison: Comparison, method: str) -> dict[str, float] | None:
     for run in runs:
         config = run.config
         assert config is not None
-        rows = (config.rollout_length + 1) * config.environments
-        epoch = 3 * config.batch_size * (2 if config.algo == "drac" else 1)
-        sampling.append(rows / (rows + epoch * float(run.epochs_done.mean())))
+        sampling.append(cost.sampling(config) / cost.iteration(config, float(run.epochs_done.mean())))
     share = float(np.mean(sampling))
     return {"sampling": share, "update": 1 - share}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -87,7 +86,7 @@ def _require_comparable_across(runs: Iterable[Run], declared: tuple[str, ...]) -
             continue
         other = first.setdefault(run.task, run)
         assert other.config is not None
-        keys = different_keys(dataclasses.asdict(other.config), dataclasses.asdict(run.config))
+        keys = different_keys(other.config.to_dict(), run.config.to_dict())
         if bad := [key for key in keys if key not in (*declared, "seed")]:
             raise ValueError(
                 f"{run.method} and {other.method} cannot be compared on {run.task}: they differ in undeclared keys: "
@@ -121,9 +120,8 @@ def _of_studies(studies: Sequence[StudyResults]) -> tuple[dict[str, Method], lis
 
 def _identity(method: Method) -> dict[str, Any]:
     assert method.config is not None
-    values = dataclasses.asdict(method.config)
-    return {key: value for key, value in values.items() if key in ("algo", "scheduler", "arms", "scheduler_options",
-                                                                   "target_kl", "reward_source")}  # fmt: skip
+    values = method.config.to_dict()
+    return {key: values.get(key) for key in ("algo", "reward_source", *METHOD_KEYS)}
 
 
 def _add_imported(

@@ -21,7 +21,7 @@ Array = npt.NDArray[np.float64]
 
 PHASES = {"environment": "environment_seconds", "sampling": "inference_seconds", "update": "update_seconds"}
 """Phases of an iteration, and the column of each one's seconds."""
-METHOD_KEYS = ("scheduler", "scheduler_options", "arms", "target_kl")
+METHOD_KEYS = ("scheduler", "scheduler_options", "arms", "target_kl", "stopping")
 """What makes a method of a run outside any study."""
 
 
@@ -142,8 +142,8 @@ def loose_runs(directory: Path) -> tuple[list[Method], list[Run]]:
     for file in sorted(directory.rglob("config.json")):
         path = file.parent
         config = read_config(path)
-        values = dataclasses.asdict(config)
-        identity = json.dumps({key: values[key] for key in ("algo", *METHOD_KEYS)}, sort_keys=True)
+        values = config.to_dict()
+        identity = json.dumps({key: values.get(key) for key in ("algo", *METHOD_KEYS)}, sort_keys=True)
         label = labels.setdefault(identity, method_label(config))
         methods.setdefault(label, Method(label, label, config, directory.resolve().name))
         status = read_status(path)
@@ -162,5 +162,5 @@ def method_label(config: Config) -> str:
         f"{name} {value:g}" if isinstance(value, float | int) else f"{name} {value}"
         for name, value in config.scheduler_options.items()
     ]
-    words += [f"target-kl {config.target_kl:g}"] if config.target_kl is not None else []
+    words += [f"{name} {limit:g}" for name, limit in config.stopping.items()]
     return " ".join(words)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
 from collections import Counter
@@ -249,18 +248,19 @@ def configuration(analysis: Analysis) -> str:
     comparison = analysis.comparison
     parts = []
     known = [method for method in comparison.methods if method.config is not None]
-    configs = [dataclasses.asdict(run.config) for run in comparison.runs if run.config is not None]
+    configs = [run.config.to_dict() for run in comparison.runs if run.config is not None]
     if known:
-        own = {method.name: dataclasses.asdict(method.config) for method in known if method.config is not None}
-        keys = [key for key in comparison.declared if len({repr(values[key]) for values in own.values()}) > 1]
+        own = {method.name: method.config.to_dict() for method in known if method.config is not None}
+        keys = [key for key in comparison.declared if len({repr(values.get(key)) for values in own.values()}) > 1]
         rows = ["<tr>" + cell(method.label, kind="text")
-                + "".join(cell(_value(own[method.name][key]), kind="text") for key in keys) + "</tr>"
+                + "".join(cell(_value(own[method.name].get(key)), kind="text") for key in keys) + "</tr>"
                 for method in known]  # fmt: skip
         parts += ["<h3>What methods differ in</h3>", table(["Method", *map(escape, keys)], rows, kind="words")]
         parts.append(f'<p class="caption">Declared keys: {escape(", ".join(comparison.declared) or "none")}. Every run '
                      "was checked: runs on one task are equal in all others but the seed.</p>")  # fmt: skip
     if configs:
-        shared = {key: {repr(values[key]): values[key] for values in configs} for key in configs[0]
+        names = dict.fromkeys(key for values in configs for key in values)
+        shared = {key: {repr(values.get(key)): values.get(key) for values in configs} for key in names
                   if key not in (*comparison.declared, "seed")}  # fmt: skip
         lines = [f"<tr>{cell(key, kind='text')}{cell(' | '.join(map(_value, found.values())), kind='text')}</tr>"
                  for key, found in shared.items()]  # fmt: skip

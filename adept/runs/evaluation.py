@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from adept.actors import TorchActor
 from adept.algorithms.learner import load_network
 from adept.config import Config, Execution
 from adept.envs import Array, Environments, make_environments
 from adept.envs.base import Continuous
 from adept.extras import require
-from adept.networks import make_network
-from adept.normalization import ObservationNormalizer
+from adept.networks import TorchActor, make_network
+from adept.rollout import ObservationNormalizer
 from adept.runs.checkpoints import load_checkpoint
 from adept.runs.records import read_config
 from adept.runs.trust import import_named, named_environments, require_trust

@@ -16,8 +16,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from adept import cost
 from adept.config import Config
-from adept.flops import iteration_flops
 from adept.training import Record, Trainer
 
 PLAIN_SECONDS = 10.0
@@ -30,7 +30,7 @@ class Progress:
 
     def __init__(self, config: Config, forward_flops: int, iteration: int) -> None:
         self.config = config
-        self._largest = iteration_flops(forward_flops, config, max(config.arms))
+        self._largest = forward_flops * cost.iteration(config, max(config.arms))
         self._first = iteration
         self._spent_before: float | None = None
         self._choices = dict.fromkeys(config.arms, 0)

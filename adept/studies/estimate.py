@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from adept import cost
 from adept.config import Config
 from adept.extras import MissingExtra
-from adept.flops import build_network, forward_flops, sampling_flops, update_flops
+from adept.flops import build_network, forward_flops
 from adept.studies.results import Cell, StudyResults
 
 # Microseconds per environment step of sampling, and per row and epoch of updating, in one process of one thread on
@@ -59,7 +60,7 @@ def estimate(results: StudyResults) -> list[Estimate]:
         forward = forwards[cell.task]
         flops = None
         if forward is not None:
-            flops = iterations * (sampling_flops(forward, config) + update_flops(forward, config, 1) * epochs)
+            flops = iterations * forward * cost.iteration(config, epochs)
         rate = rate_for(config, measured)
         steps = iterations * config.batch_size
         seconds = steps * (rate.sampling + rate.update * epochs)

@@ -16,7 +16,7 @@ from adept.runs.foreign import fit, parse_toml, read_text
 from adept.runs.records import config_of
 from adept.studies.relative import resolve
 
-CONFIG_KEYS = tuple(entry.name for entry in dataclasses.fields(Config))
+CONFIG_KEYS = Config.keys()
 KEYS = ("name", "title", "tasks", "seeds", "steps", "until", "baseline", "criterion", "threshold", "differs", "base",
         "methods")  # fmt: skip
 CRITERIA = ("final-score", "mean-score", "steps-to-threshold")
@@ -107,14 +107,14 @@ class Study:
     def _require_equal_but_for_declared(self) -> None:
         """Presets follow the method too: what they change must be declared as well."""
         for task in self.tasks:
-            reference = dataclasses.asdict(self.config(self.baseline, task, self.seeds[0]))
+            reference = self.config(self.baseline, task, self.seeds[0]).to_dict()
             for method in self.methods:
-                config = dataclasses.asdict(self.config(method.name, task, self.seeds[0]))
+                config = self.config(method.name, task, self.seeds[0]).to_dict()
                 for key in different_keys(reference, config):
                     if key not in self.differs:
                         raise ValueError(
-                            f"method {method.name!r} has {key} = {config[key]!r} on {task}, the baseline "
-                            f"{reference[key]!r}; declare {key!r} in differs, or set it for all in [base]"
+                            f"method {method.name!r} has {key} = {config.get(key)!r} on {task}, the baseline "
+                            f"{reference.get(key)!r}; declare {key!r} in differs, or set it for all in [base]"
                         )
 
     def method(self, name: str) -> Method:
@@ -136,7 +136,7 @@ class Study:
             values = resolve(values, preset(task, algo, "fixed").arms[0], standard.learning_rate)
             if task in self.steps:
                 values["steps"] = self.steps[task]
-            config = config_of({**dataclasses.asdict(standard), **values, "env": task, "seed": seed}, "its settings")
+            config = config_of({**standard.to_dict(), **values, "env": task, "seed": seed}, "its settings")
         except (ValueError, TypeError) as error:
             raise ValueError(f"study {self.name!r}, method {method!r} on {task}: {error}") from error
         self._configs[method, task] = config
@@ -277,10 +277,10 @@ def _changed_values(old: Study, new: Study) -> list[str]:
     for method in old.methods:
         for task in old.tasks:
             if method.name in names and task in new.tasks:
-                before = dataclasses.asdict(old.config(method.name, task, old.seeds[0]))
-                after = dataclasses.asdict(new.config(method.name, task, old.seeds[0]))
+                before = old.config(method.name, task, old.seeds[0]).to_dict()
+                after = new.config(method.name, task, old.seeds[0]).to_dict()
                 for key in different_keys(before, after):
-                    seen[f"{method.name}: {key} {before[key]!r} → {after[key]!r}"] = None
+                    seen[f"{method.name}: {key} {before.get(key)!r} → {after.get(key)!r}"] = None
     return list(seen)
 
 

@@ -164,7 +164,7 @@ def undeclared_differences(results: StudyResults) -> list[Difference]:
     for task in results.study.tasks:
         for seed in results.study.seeds:
             recorded = {
-                cell.method: dataclasses.asdict(config)
+                cell.method: config.to_dict()
                 for cell in results.cells
                 if (cell.task, cell.seed) == (task, seed) and (config := results.recorded_config(cell)) is not None
             }
@@ -172,7 +172,7 @@ def undeclared_differences(results: StudyResults) -> list[Difference]:
                 continue
             reference = results.study.baseline if results.study.baseline in recorded else next(iter(recorded))
             for method, values in recorded.items():
-                declared = dataclasses.asdict(results.study.config(method, task, seed))
+                declared = results.study.config(method, task, seed).to_dict()
                 for against, other, allowed in (
                     (reference, recorded[reference], results.study.differs),
                     ("the study's declaration", declared, ()),

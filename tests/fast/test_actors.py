@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from adept.actors import TorchActor
 from adept.fast.actors import FastActor, VectorActor
-from adept.networks import MlpNetwork
+from adept.networks import MlpNetwork, TorchActor
 from tests.fast.cases import CASES, make_case, make_observations
 
 CPU = torch.device("cpu")

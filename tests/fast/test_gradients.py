@@ -8,12 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from adept.algorithms.learner import METRICS, take_rows
-from adept.algorithms.ppo import ppo_loss
+from adept.algorithms.learner import take_rows
+from adept.algorithms.ppo import PPO
 from adept.fast.adam import FlatAdam
 from adept.fast.passes import make_pass
-from adept.fast.surrogate import Surrogate, Targets
+from adept.fast.surrogate import METRICS, Surrogate, Targets
 from adept.networks import ActorCritic
+from adept.plan import Plan
 from tests.fast.cases import CASES, make_case, make_config, make_rollout
 
 ROWS = 96
@@ -49,12 +50,13 @@ def gradients(case: str, clip_value_loss: bool) -> tuple[ActorCritic, ActorCriti
     """Return a network with autograd's gradients, its copy with the written-out ones, and the metrics of both."""
     config = make_config(
         environments=1, rollout_length=ROWS, minibatch_size=ROWS, clip_value_loss=clip_value_loss,
-        entropy_coefficient=0.03, value_coefficient=0.7, clip_range=0.15,
+        value_coefficient=0.7,
     )  # fmt: skip
+    plan = Plan(epochs=1, learning_rate=1e-3, clip_range=0.15, entropy_coefficient=0.03)
     reference = make_case(case)
     network = copy.deepcopy(reference)
     minibatch = take_rows(make_rollout(case, network, ROWS), torch.arange(ROWS))
-    loss, metrics = ppo_loss(reference, minibatch, config=config)
+    loss, metrics = PPO(config, CASES[case][1], torch.device("cpu"))(reference, minibatch, plan)
     loss.backward()
 
     FlatAdam(network)
@@ -64,7 +66,7 @@ def gradients(case: str, clip_value_loss: bool) -> tuple[ActorCritic, ActorCriti
         targets = Targets(
             minibatch.actions, minibatch.log_probs, minibatch.values, minibatch.returns, -minibatch.advantages
         )
-        actor, critic = surrogate.gradient(outputs, values.squeeze(0), targets)
+        actor, critic = surrogate.gradient(outputs, values.squeeze(0), targets, plan)
         passes.backward(actor, critic.unsqueeze(0))
 
     return reference, network, (torch.stack([metrics[name] for name in METRICS]), surrogate.metrics)

@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
 
-from adept.algorithms.learner import Learner
-from adept.algorithms.ppo import make_loss
+from adept import fast
+from adept.algorithms.learner import Learner, ReferenceLearner, mean_metrics
+from adept.algorithms.ppo import PPO
 from adept.config import Config, Execution
-from adept.fast import FastLearner, choose_actor, choose_learner
+from adept.fast.learner import FastLearner
 from adept.networks import ActorCritic, make_network
+from adept.plan import Plan
+from adept.rollout import Rollout
 from adept.training import Trainer
 from tests.fast.cases import CASES, make_case, make_config, make_rollout
 
@@ -23,8 +27,17 @@ turns that into at most learning rate / ε = 1e-3 / 1e-5 as much. Twenty-four st
 """
 
 
-def learner(kind: type[Learner], network: ActorCritic, config: Config) -> Learner:
-    return kind(config, network, make_loss(config), CPU)
+def reference_learner(network: ActorCritic, config: Config) -> Learner:
+    return ReferenceLearner(config, network, PPO(config, (), CPU), CPU)
+
+
+def fast_learner(network: ActorCritic, config: Config) -> Learner:
+    return FastLearner(config, network)
+
+
+def update(learner: Learner, rollout: Rollout, epochs: int) -> dict[str, float]:
+    plan = Plan(epochs, learning_rate=1e-3, clip_range=0.2, entropy_coefficient=0.01)
+    return mean_metrics(list(learner.epochs(rollout, plan)))
 
 
 @pytest.mark.usefixtures("double")
@@ -32,16 +45,13 @@ def learner(kind: type[Learner], network: ActorCritic, config: Config) -> Learne
 def test_updates_equal_the_reference(case: str) -> None:
     config = make_config()
     network = make_case(case)
-    reference = learner(Learner, copy.deepcopy(network), config)
-    fast = learner(FastLearner, network, config)
+    reference, other_learner = reference_learner(copy.deepcopy(network), config), fast_learner(network, config)
     for seed in range(3):
         rollout = make_rollout(case, reference.network, config.batch_size, seed)
-        expected = reference.update(rollout, 2, learning_rate=1e-3)
-        stats = fast.update(rollout, 2, learning_rate=1e-3)
-        assert stats.metrics == pytest.approx(expected.metrics, rel=1e-7, abs=1e-9)
-        assert list(stats.metrics) == list(expected.metrics)
-        assert (stats.epochs_done, stats.gradient_steps) == (expected.epochs_done, expected.gradient_steps)
-    for one, other in zip(reference.network.parameters(), fast.network.parameters(), strict=True):
+        expected, metrics = update(reference, rollout, 2), update(other_learner, rollout, 2)
+        assert metrics == pytest.approx(expected, rel=1e-7, abs=1e-9)
+        assert list(metrics) == list(expected)
+    for one, other in zip(reference.network.parameters(), other_learner.network.parameters(), strict=True):
         torch.testing.assert_close(other, one, **SAME)
 
 
@@ -51,34 +61,27 @@ def test_repeated_observations_count_as_often_as_they_occur(distinct: int) -> No
     """Equal rows share one pass through the network; actions, advantages and the rest stay their own."""
     config, case = make_config(minibatch_size=64), "minigrid-categorical"
     network = make_case(case)
-    reference, fast = learner(Learner, copy.deepcopy(network), config), learner(FastLearner, network, config)
+    reference, other_learner = reference_learner(copy.deepcopy(network), config), fast_learner(network, config)
     rollout = make_rollout(case, network, config.batch_size)
     chosen = torch.arange(config.batch_size) ** 2 % distinct
     rollout.observations.copy_(rollout.observations[chosen])
-    for one in (reference, fast):
-        one.update(rollout, 3, learning_rate=1e-3)
-    for one, other in zip(reference.network.parameters(), fast.network.parameters(), strict=True):
+    for one in (reference, other_learner):
+        update(one, rollout, 3)
+    for one, other in zip(reference.network.parameters(), other_learner.network.parameters(), strict=True):
         torch.testing.assert_close(other, one, **SAME)
 
 
-def test_the_stop_rule_is_asked_after_each_epoch() -> None:
-    config, network = make_config(), make_case("mlp-categorical")
-    asked: list[float] = []
-    rollout = make_rollout("mlp-categorical", network, config.batch_size)
-    stats = learner(FastLearner, network, config).update(
-        rollout, 5, lambda metrics: bool(asked.append(metrics["approx_kl"])) or len(asked) == 2, learning_rate=1e-3
-    )
-    assert (stats.epochs, stats.epochs_done, len(asked)) == (5, 2, 2)
+Maker = Callable[[ActorCritic, Config], Learner]
 
 
 @pytest.mark.usefixtures("double")
-@pytest.mark.parametrize(("saver", "loader"), [(Learner, FastLearner), (FastLearner, Learner)])
-def test_a_checkpoint_of_one_loads_in_the_other(saver: type[Learner], loader: type[Learner]) -> None:
+@pytest.mark.parametrize(("saver", "loader"), [(reference_learner, fast_learner), (fast_learner, reference_learner)])
+def test_a_checkpoint_of_one_loads_in_the_other(saver: Maker, loader: Maker) -> None:
     config, case = make_config(), "minigrid-categorical"
-    saved = learner(saver, make_case(case), config)
+    saved = saver(make_case(case), config)
     rollout = make_rollout(case, saved.network, config.batch_size)
-    saved.update(rollout, 1, learning_rate=1e-3)
-    loaded = learner(loader, make_case(case, seed=2), config)
+    update(saved, rollout, 1)
+    loaded = loader(make_case(case, seed=2), config)
     values, arrays = copy.deepcopy(saved.state())
     loaded.load(values, arrays)
     assert {name: array.dtype for name, array in loaded.state()[1].items()} == {
@@ -87,21 +90,21 @@ def test_a_checkpoint_of_one_loads_in_the_other(saver: type[Learner], loader: ty
     for name, array in loaded.state()[1].items():
         np.testing.assert_array_equal(array, arrays[name])
     for one in (saved, loaded):
-        one.update(rollout, 1, learning_rate=1e-3)
+        update(one, rollout, 1)
     for name, array in saved.state()[1].items():
         np.testing.assert_allclose(loaded.state()[1][name], array, **SAME)
 
 
 def test_before_the_first_step_nothing_of_adam_is_saved_and_loading_that_forgets() -> None:
     config, case = make_config(), "mlp-gaussian"
-    fresh, used = learner(FastLearner, make_case(case), config), learner(FastLearner, make_case(case, 2), config)
+    fresh, used = fast_learner(make_case(case), config), fast_learner(make_case(case, 2), config)
     values, arrays = copy.deepcopy(fresh.state())
-    assert arrays.keys() == learner(Learner, make_case(case), config).state()[1].keys()
+    assert arrays.keys() == reference_learner(make_case(case), config).state()[1].keys()
     rollout = make_rollout(case, fresh.network, config.batch_size)
-    used.update(rollout, 1, learning_rate=1e-3)
+    update(used, rollout, 1)
     used.load(values, arrays)
     for one in (fresh, used):
-        one.update(rollout, 1, learning_rate=1e-3)
+        update(one, rollout, 1)
     for name, array in fresh.state()[1].items():
         np.testing.assert_array_equal(used.state()[1][name], array)
 
@@ -111,27 +114,34 @@ def test_a_loss_that_is_no_number_stops_the_run() -> None:
     rollout = make_rollout("mlp-gaussian", network, config.batch_size)
     rollout.returns[5] = float("nan")
     with pytest.raises(ValueError, match="finite"):
-        learner(FastLearner, network, config).update(rollout, 1, learning_rate=1e-3)
+        update(fast_learner(network, config), rollout, 1)
 
 
-def test_the_choice() -> None:
-    cases = (
-        ("mlp", (26,), {}, Execution(), "VectorActor", "FastLearner"),
-        ("mlp", (376,), {}, Execution(), "FastActor", "FastLearner"),
-        ("mlp", (26,), {"environments": 16}, Execution(), "VectorActor", "FastLearner"),
-        ("mlp", (26,), {"environments": 64}, Execution(), "FastActor", "FastLearner"),
-        ("mlp", (26,), {}, Execution(fast=False), "TorchActor", "Learner"),
-        ("minigrid", (3, 7, 7), {}, Execution(), "FastActor", "FastLearner"),
-        ("minigrid", (3, 7, 7), {"algo": "drac"}, Execution(), "FastActor", "Learner"),
-        ("impala", (3, 64, 64), {}, Execution(), "TorchActor", "Learner"),
-    )
-    for name, shape, settings, execution, actor, updater in cases:
-        config = make_config(**{"environments": 1, "steps": 10_000} | settings)
-        network = make_network(name, shape, CASES["mlp-categorical"][2], 0)
-        assert type(choose_actor(config, network, CPU, execution)).__name__ == actor
-        assert type(choose_learner(config, network, make_loss(config), CPU, execution)).__name__ == updater
+def offered(name: str, shape: tuple[int, ...], *, wanted: bool = True, **settings: object) -> list[str]:
+    config = make_config(**{"environments": 1, "steps": 10_000} | settings)
+    parts = (config, make_network(name, shape, CASES["mlp-categorical"][2], 0), CPU, Execution(fast=wanted))
+    return [type(part).__name__ for part in (fast.actor(*parts), fast.learner(*parts)) if part is not None]
+
+
+def test_small_networks_on_the_cpu_have_replacements() -> None:
+    assert offered("minigrid", (3, 7, 7)) == ["FastActor", "FastLearner"]
+    assert offered("mlp", (26,)) == ["VectorActor", "FastLearner"]
+
+
+def test_where_a_product_would_start_threads_in_numpy_the_actor_stays_with_torch() -> None:
+    # 64 × 26 = 1664 and 64 × 64 = 4096 multiply-adds of one row; 64 × 376 = 24,064 are beyond 9216.
+    assert offered("mlp", (376,)) == ["FastActor", "FastLearner"]
+    # 16 rows × 4096 = 65,536, but 64 rows × 4096 = 262,144, the limit for several rows.
+    assert offered("mlp", (26,), environments=16) == ["VectorActor", "FastLearner"]
+    assert offered("mlp", (26,), environments=64) == ["FastActor", "FastLearner"]
+
+
+def test_everything_else_has_none() -> None:
+    assert offered("mlp", (26,), wanted=False) == []
+    assert offered("impala", (3, 64, 64)) == []
+    assert offered("minigrid", (3, 7, 7), algo="drac") == ["FastActor"]
     doubled = make_network("mlp", (26,), CASES["mlp-categorical"][2], 0).double()
-    assert type(choose_learner(make_config(), doubled, make_loss(make_config()), CPU, Execution())) is Learner
+    assert fast.learner(make_config(), doubled, CPU, Execution()) is None
 
 
 @pytest.mark.parametrize(
@@ -160,7 +170,7 @@ def test_a_run_is_the_same_twice_and_when_resumed(env: str, network: str) -> Non
 def test_a_run_follows_the_reference() -> None:
     """On a smooth task: no action is a choice that rounding could tip, and 96 steps multiply it by less than 100."""
     config = make_config(env="gymnasium/Pendulum-v1", steps=128 * 3, normalize_observations=True)
-    fast, reference = (list(Trainer(config, Execution(device="cpu", fast=fast))) for fast in (True, False))
-    for one, other in zip(fast, reference, strict=True):
+    records, reference = (list(Trainer(config, Execution(device="cpu", fast=fast))) for fast in (True, False))
+    for one, other in zip(records, reference, strict=True):
         for name in ("gae_return", "policy_loss", "value_loss", "entropy", "approx_kl"):
             assert one[name] == pytest.approx(other[name], rel=1e-3, abs=1e-4)

@@ -50,6 +50,6 @@ def test_the_overhead_of_round_robin_is_the_papers_seventy_percent():
 
 def test_the_verdict_on_the_overhead_can_fail(monkeypatch: pytest.MonkeyPatch):
     # Were sampling to cost nothing, K = 2 on average would be two thirds of K = 3; were it all, the same.
-    monkeypatch.setattr(claims, "iteration_flops", lambda forward, config, epochs: 10 + 0.1 * epochs)
+    monkeypatch.setattr(claims.cost, "iteration", lambda config, epochs: 10 + 0.1 * epochs)
     (claim,) = claims.overhead(None)
     assert claim.verdict == FAILS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from adept.report.curves import aggregate_curve
@@ -20,7 +19,7 @@ Group = tuple[str, list[Method]]
 def settings(method: Method) -> dict[str, Any]:
     """Return what defines a method, each knob of its scheduler on its own."""
     assert method.config is not None
-    values = dataclasses.asdict(method.config)
+    values = method.config.to_dict()
     options = values.pop("scheduler_options")
     for key in ("env", "seed"):
         values.pop(key)

@@ -1,0 +1,36 @@
+"""The cost formula of training, without PyTorch: FLOPs are these counts times those of one row's forward pass, O.
+
+Source: the paper's appendix "Calculation of Computational Overhead"; docs/compute.md explains it. A backward pass costs
+twice a forward pass.
+"""
+
+from __future__ import annotations
+
+from adept.algorithms import ALGORITHMS
+from adept.config import Config
+
+
+def sampling(config: Config) -> int:
+    """Return O_sampling/O = (T+1)·N of one rollout; the +1 is the value of what comes after it."""
+    return (config.rollout_length + 1) * config.environments
+
+
+def gradient_step(config: Config) -> int:
+    """Return the cost of one gradient step, 3·B, once for every pass that the algorithm makes of its rows."""
+    return 3 * config.minibatch_size * ALGORITHMS[config.algo].passes
+
+
+def epoch(config: Config, *, minibatches: int | None = None) -> int:
+    """Return the cost of one epoch, 3·B·N_batches."""
+    return gradient_step(config) * (config.minibatches if minibatches is None else minibatches)
+
+
+def iteration(config: Config, epochs: float, *, minibatches: int | None = None) -> float:
+    """Return the cost of one iteration of K epochs, O_sampling/O + K·(O_epoch/O)."""
+    return sampling(config) + epoch(config, minibatches=minibatches) * epochs
+
+
+def ratio(config: Config, epochs: float, *, minibatches: int | None = None) -> float:
+    """Return the cost of iterations of so many epochs on average, over that of always using the largest arm."""
+    largest = iteration(config, max(config.arms), minibatches=minibatches)
+    return iteration(config, epochs, minibatches=minibatches) / largest

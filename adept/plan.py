@@ -1,0 +1,148 @@
+"""Plans: what one update is made with, and who chooses each field."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from adept.algorithms import ALGORITHMS
+from adept.config import Config
+from adept.controllers import CONTROLLERS, Choice, Controller, Evidence, make_controller
+from adept.schedulers import Scheduler, paper_scheduler
+from adept.seeding import stream_seed
+
+if TYPE_CHECKING:
+    from adept.algorithms.learner import Epoch
+    from adept.rollout import Rollout
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one update is made with."""
+
+    epochs: int
+    learning_rate: float
+    clip_range: float
+    entropy_coefficient: float
+    augmentation: str | None = None
+    """image augmentation; None where the algorithm augments nothing"""
+
+
+def preset_plan(config: Config, epochs: int, learning_rate: float) -> Plan:
+    """Return the plan of a configuration with so many epochs at a learning rate, where nobody else chooses."""
+    augmentation = config.augmentation if ALGORITHMS[config.algo].augmentations else None
+    return Plan(epochs, learning_rate, config.clip_range, config.entropy_coefficient, augmentation)
+
+
+class Verdict(Protocol):
+    """What the next rollout says of the last update, as `adept.hindsight` judges it."""
+
+    def evidence(self, *, kl: float, clip_fraction: float, epochs_done: int) -> Evidence:
+        """Return it as a controller takes it, with what the update itself left behind."""
+
+
+class Planner:
+    """Make the plan of every update.
+
+    | field | who chooses it |
+    | --- | --- |
+    | epochs | the scheduler, a bandit credited with the rollout's return; or a controller |
+    | learning_rate | the preset × the schedule over iterations × a controller's stride |
+    | clip_range, entropy_coefficient | the preset |
+    | augmentation | the preset; or the augmentation scheduler, a second bandit credited alike (UCB-DrAC) |
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        options = config.scheduler_options
+        seed = stream_seed(config.seed, "scheduler")
+        self.scheduler: Scheduler[int] | None = None
+        self.controller: Controller | None = None
+        if config.scheduler in CONTROLLERS:
+            self.controller = make_controller(config.scheduler, max(config.arms), seed=seed, **options)
+        else:
+            self.scheduler = paper_scheduler(config.scheduler, config.arms, seed=seed, **options)
+        self._augmentations = ALGORITHMS[config.algo].augmentations
+        self.augmentation_scheduler: Scheduler[str] | None = None
+        if self._augmentations and config.augmentation_scheduler:
+            self.augmentation_scheduler = paper_scheduler(
+                config.augmentation_scheduler, self._augmentations,
+                seed=stream_seed(config.seed, "scheduler", 1), **config.augmentation_scheduler_options,
+            )  # fmt: skip
+        self._augmentation = config.augmentation if self._augmentations else None
+        self._choice = Choice(max(config.arms))
+        self._last: dict[str, Any] | None = None
+
+    def plan(self, iteration: int, rollout: Rollout, verdict: Verdict | None = None) -> Plan:
+        """Credit the previous choices with what this rollout tells of them, and make the next plan."""
+        config, reward = self._config, self.reward(rollout)
+        if self.scheduler is not None:
+            self._choice = Choice(self.scheduler.step(reward))
+        elif self.controller is not None:
+            self._choice = self.controller.step(self._evidence(verdict))
+        if self.augmentation_scheduler is not None:
+            self._augmentation = self.augmentation_scheduler.step(reward)
+        decayed = 1 - iteration / config.iterations if config.learning_rate_decay else 1.0
+        learning_rate = config.learning_rate * decayed * self._choice.stride
+        return replace(preset_plan(config, self._choice.epochs, learning_rate), augmentation=self._augmentation)
+
+    def reward(self, rollout: Rollout) -> float | None:
+        """Return what the bandits' previous choices are credited with; None where no episode tells."""
+        if self._config.reward_source == "gae-return":
+            return rollout.mean_return
+        returns = rollout.episode_returns
+        return math.fsum(returns) / len(returns) if returns else None
+
+    def stops(self, epoch: Epoch) -> bool:
+        """Return whether the controller's guard ends the update after this epoch."""
+        return self.controller is not None and self.controller.stops(epoch["approx_kl"])
+
+    def finish(self, epoch: Epoch) -> None:
+        """Take note of the last epoch of an update, part of the evidence for the next plan."""
+        if self.controller is not None:
+            kl, clip_fraction = epoch["approx_kl"], epoch["clip_fraction"]
+            self._last = {"kl": kl, "clip_fraction": clip_fraction, "epochs_done": epoch.index}
+
+    def _evidence(self, verdict: Verdict | None) -> Evidence | None:
+        if self._last is None:
+            return None
+        return Evidence(**self._last) if verdict is None else verdict.evidence(**self._last)
+
+    def record(self) -> dict[str, float]:
+        """Return the numbers behind the present plan, as columns of a record."""
+        columns: dict[str, float] = {}
+        if self.scheduler is not None:
+            columns |= {f"arm_{name}": value for name, value in self.scheduler.diagnostics().items()}
+        if self.controller is not None:
+            columns |= {f"controller_{name}": value for name, value in self.controller.diagnostics().items()}
+            columns["stride"] = self._choice.stride
+        if self._augmentation is not None:
+            columns["augmentation"] = self._augmentations.index(self._augmentation)
+        if self.augmentation_scheduler is not None:
+            numbers = self.augmentation_scheduler.diagnostics()
+            columns |= {f"augmentation_{name}": value for name, value in numbers.items()}
+        return columns
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that the next plans depend on, as JSON-safe values."""
+        values: dict[str, Any] = {}
+        if self.scheduler is not None:
+            values["scheduler"] = self.scheduler.state_dict()
+        if self.controller is not None:
+            values["controller"] = {"state": self.controller.state_dict(), "last": self._last}
+        if self.augmentation_scheduler is not None:
+            bandit = self.augmentation_scheduler.state_dict()
+            values["augmenter"] = {"augmentation": self._augmentation, "scheduler": bandit}
+        return values
+
+    def load(self, values: dict[str, Any]) -> None:
+        """Continue from a saved state."""
+        if self.scheduler is not None:
+            self.scheduler.load_state_dict(values["scheduler"])
+        if self.controller is not None:
+            self.controller.load_state_dict(values["controller"]["state"])
+            self._last = values["controller"]["last"]
+        if self.augmentation_scheduler is not None:
+            self.augmentation_scheduler.load_state_dict(values["augmenter"]["scheduler"])
+            self._augmentation = values["augmenter"]["augmentation"]

@@ -1,0 +1,141 @@
+"""The contract of learners, held by the reference and by the fast one alike."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from adept.algorithms.learner import Epoch, Learner, ReferenceLearner, mean_metrics
+from adept.algorithms.ppo import PPO
+from adept.config import Config
+from adept.fast.learner import FastLearner
+from adept.networks import ActorCritic
+from adept.plan import Plan
+from tests.fast.cases import make_case, make_config, make_rollout
+
+CPU = torch.device("cpu")
+PLAN = Plan(epochs=3, learning_rate=1e-3, clip_range=0.2, entropy_coefficient=0.01)
+Maker = Callable[[ActorCritic, Config], Learner]
+
+both = pytest.mark.parametrize(
+    "make",
+    [
+        lambda network, config: ReferenceLearner(config, network, PPO(config, (), CPU), CPU),
+        lambda network, config: FastLearner(config, network),
+    ],
+    ids=["reference", "fast"],
+)
+cases = pytest.mark.parametrize("case", ["mlp-gaussian", "minigrid-categorical"])
+
+
+@both
+def test_an_update_is_a_sequence_of_epochs_and_may_end_after_each(make: Maker) -> None:
+    config, network = make_config(), make_case("mlp-categorical")
+    rollout = make_rollout("mlp-categorical", network, config.batch_size)
+    whole, broken = make(network, config), make(copy.deepcopy(network), config)
+    first, second, third = whole.epochs(rollout, PLAN)
+    assert [epoch.index for epoch in (first, second, third)] == [1, 2, 3]
+    assert [epoch.gradient_steps for epoch in (first, second, third)] == [4, 4, 4]  # 128 rows by 32
+    for epoch in broken.epochs(rollout, PLAN):
+        assert dict(epoch) == dict(first)
+        break
+    # Going on where another stopped makes the same epochs: nothing of an update is outside the learner.
+    assert [dict(epoch) for epoch in broken.epochs(rollout, PLAN)][:2] == [dict(second), dict(third)]
+
+
+@both
+@cases
+def test_a_snapshot_takes_an_update_back(make: Maker, case: str) -> None:
+    config, network = make_config(), make_case(case)
+    learner = make(network, config)
+    rollout = make_rollout(case, network, config.batch_size)
+    fresh = learner.snapshot()
+    list(learner.epochs(rollout, PLAN))
+    used = learner.snapshot()
+    values, arrays = copy.deepcopy(learner.state())
+    list(learner.epochs(rollout, PLAN))
+    assert not torch.equal(learner.parameters(), used.parameters)
+    learner.restore(used)
+    after = learner.state()[1]
+    assert after.keys() == arrays.keys()
+    assert all((after[name] == arrays[name]).all() for name in arrays)
+    # What follows a restored snapshot equals what followed it the first time, given the same shuffles.
+    expected = dict(next(iter(learner.epochs(rollout, PLAN))))
+    learner.restore(fresh)
+    learner.restore(used)
+    learner.load(values, learner.state()[1])
+    list(learner.epochs(rollout, PLAN))
+    learner.restore(used)
+    assert dict(next(iter(learner.epochs(rollout, PLAN)))) == expected
+
+
+@both
+def test_a_snapshot_of_before_the_first_step_forgets_the_optimiser(make: Maker) -> None:
+    config, network = make_config(), make_case("mlp-gaussian")
+    learner, other = make(network, config), make(copy.deepcopy(network), config)
+    rollout = make_rollout("mlp-gaussian", network, config.batch_size)
+    fresh, (values, _) = learner.snapshot(), copy.deepcopy(learner.state())
+    list(learner.epochs(rollout, PLAN))
+    learner.restore(fresh)
+    learner.load(values, learner.state()[1])
+    assert [dict(epoch) for epoch in learner.epochs(rollout, PLAN)] == [dict(e) for e in other.epochs(rollout, PLAN)]
+
+
+@both
+@cases
+def test_the_policy_at_other_parameters_and_back(make: Maker, case: str) -> None:
+    config, network = make_config(), make_case(case)
+    learner = make(network, config)
+    rollout = make_rollout(case, network, config.batch_size)
+    before, own = learner.log_probs(rollout), learner.parameters()
+    distribution = network.distribution
+    expected = distribution.log_prob(network.policy(rollout.observations), rollout.actions).detach()
+    torch.testing.assert_close(before, expected)
+
+    def look() -> None:
+        with learner.at(torch.zeros_like(own)):
+            assert not any(parameter.any() for parameter in network.parameters())
+            assert not torch.equal(learner.log_probs(rollout), before)
+            raise RuntimeError("inside")
+
+    with pytest.raises(RuntimeError, match="inside"):
+        look()
+    assert torch.equal(learner.parameters(), own)
+    assert torch.equal(learner.log_probs(rollout), before)
+    rows = torch.tensor([5, 0, 77])
+    torch.testing.assert_close(learner.log_probs(rollout, rows), before[rows])
+
+
+@both
+def test_rows_that_do_not_fill_a_minibatch_are_left_out(make: Maker) -> None:
+    config, network = make_config(), make_case("mlp-categorical")
+    rollout = make_rollout("mlp-categorical", network, 100)
+    epochs = list(make(network, config).epochs(rollout, PLAN))
+    assert [epoch.gradient_steps for epoch in epochs] == [3, 3, 3]  # 100 rows by 32
+
+
+class Counting(torch.Tensor):
+    """A tensor that counts how often its numbers are fetched."""
+
+    fetched = 0
+
+    def tolist(self) -> list[float]:
+        Counting.fetched += 1
+        return super().tolist()  # type: ignore[no-any-return]
+
+
+def test_metrics_are_fetched_once_and_only_when_asked() -> None:
+    epoch = Epoch(1, 4, ("approx_kl", "entropy"), torch.tensor([0.5, 1.0]).as_subclass(Counting))
+    assert (epoch.index, epoch.gradient_steps, list(epoch), Counting.fetched) == (1, 4, ["approx_kl", "entropy"], 0)
+    assert (epoch["entropy"], epoch["approx_kl"], Counting.fetched) == (1.0, 0.5, 1)
+
+
+def test_metrics_of_an_update_are_means_over_its_epochs() -> None:
+    names = ("approx_kl", "entropy")
+    made = [Epoch(1, 4, names, torch.tensor([0.25, 1.0])), Epoch(2, 4, names, torch.tensor([0.75, 3.0]))]
+    assert mean_metrics(made) == {"approx_kl": 0.5, "entropy": 2.0, "approx_kl_last_epoch": 0.75}
+    with pytest.raises(ValueError, match="no longer a finite number"):
+        mean_metrics([Epoch(1, 4, names, torch.tensor([float("nan"), 1.0]))])

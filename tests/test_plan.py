@@ -1,0 +1,104 @@
+"""Plans: who chooses each field."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from adept.algorithms.learner import Epoch
+from adept.controllers import CONTROLLERS, Choice, Controller, Evidence
+from adept.plan import Plan, Planner
+from adept.rollout import Rollout
+from tests.fast.cases import make_config
+
+NOTHING = torch.zeros(0)
+
+
+def rollout(mean_return: float, *episode_returns: float) -> Rollout:
+    return Rollout(*(NOTHING,) * 6, mean_return, episode_returns, (), 0.0, 0.0)
+
+
+def last_epoch(index: int, kl: float, clip_fraction: float) -> Epoch:
+    return Epoch(index, 4, ("approx_kl", "clip_fraction"), torch.tensor([kl, clip_fraction]))
+
+
+def test_the_preset_and_the_schedule_over_iterations() -> None:
+    config = make_config(
+        scheduler="fixed", arms=(3,), learning_rate=0.5, learning_rate_decay=True, clip_range=0.1,
+        entropy_coefficient=0.02,
+    )  # fmt: skip
+    assert config.iterations == 10
+    plan = Planner(config).plan(4, rollout(1.0))
+    assert plan == Plan(3, pytest.approx(0.5 * 0.6), 0.1, 0.02, None)
+
+
+def test_bandits_are_credited_with_the_reward_of_their_source() -> None:
+    config = make_config(scheduler="round-robin", arms=(4, 2, 1))
+    planner = Planner(config)
+    assert [planner.plan(index, rollout(0.0)).epochs for index in range(4)] == [4, 2, 1, 4]
+    assert planner.reward(rollout(1.5, 7.0)) == 1.5
+    of_episodes = Planner(replace(config, reward_source="episode-return"))
+    assert of_episodes.reward(rollout(1.5, 7.0, 8.0)) == 7.5
+    assert of_episodes.reward(rollout(1.5)) is None
+
+
+def test_the_augmentation_is_the_presets_or_a_bandits() -> None:
+    assert Planner(make_config(algo="drac", augmentation="flip")).plan(0, rollout(0.0)).augmentation == "flip"
+    planner = Planner(make_config(algo="drac", augmentation_scheduler="round-robin"))
+    chosen = [planner.plan(index, rollout(0.0)).augmentation for index in range(3)]
+    assert chosen == ["crop", "random-conv", "color-jitter"]
+    assert planner.record()["augmentation"] == 2
+    assert planner.record()["augmentation_choices/crop"] == 1
+    assert Planner(make_config(augmentation_scheduler="ucb")).plan(0, rollout(0.0)).augmentation is None  # of PPO
+
+
+class Scripted(Controller):
+    """A controller that remembers its evidence and lengthens its stride with every step."""
+
+    def __init__(self, epochs: int, *, seed: int = 0) -> None:
+        super().__init__(epochs, seed=seed)
+        self.seen: list[Evidence | None] = []
+
+    def _choose(self, evidence: Evidence | None) -> Choice:
+        self.seen.append(evidence)
+        return Choice(self.epochs - len(self.seen), 1.0 + len(self.seen))
+
+    def stops(self, kl: float) -> bool:
+        return kl > 0.5
+
+    def _state(self) -> dict[str, Any]:
+        return {"steps": len(self.seen)}
+
+    def _restore(self, rule: Any) -> None:
+        self.seen = [None] * rule["steps"]
+
+
+class Judged:
+    """A verdict that adds a slope to what the update left behind."""
+
+    def evidence(self, **left: Any) -> Evidence:
+        return Evidence(slope_z=2.0, **left)
+
+
+def test_a_controller_sets_epochs_and_stride_from_what_the_update_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CONTROLLERS, "scripted", Scripted)
+    config = make_config(scheduler="scripted", arms=(8, 4), learning_rate=0.5, learning_rate_decay=True)
+    planner = Planner(config)
+    assert planner.plan(0, rollout(0.0)) == Plan(7, 0.5 * 2.0, 0.2, 0.01)
+    assert not planner.stops(last_epoch(2, 0.5, 0.0))
+    assert planner.stops(last_epoch(3, 0.75, 0.25))
+    planner.finish(last_epoch(3, 0.75, 0.25))
+    assert planner.record()["stride"] == 2.0
+
+    resumed = Planner(config)
+    resumed.load(json.loads(json.dumps(planner.state())))
+    for each in (planner, resumed):
+        assert each.plan(1, rollout(0.0), Judged()) == Plan(6, pytest.approx(0.5 * 0.9 * 3.0), 0.2, 0.01)
+        assert isinstance(each.controller, Scripted)
+        assert each.controller.seen[-1] == Evidence(slope_z=2.0, kl=0.75, clip_fraction=0.25, epochs_done=3)
+    planner.plan(2, rollout(0.0))  # not judged this time
+    assert planner.controller.seen[-1] == Evidence(kl=0.75, clip_fraction=0.25, epochs_done=3)  # type: ignore[union-attr]
