@@ -1,4 +1,4 @@
-"""Policies: distributions over actions, actor-critic networks (the paper's three, Atari's), and actors that run them."""
+"""Policies: distributions over actions, actor-critic networks (the paper's and Atari's), and actors that run them."""
 
 from __future__ import annotations
 
