@@ -1,48 +1,38 @@
-"""From runs to findings: normalised aggregates, compute, the Pareto front, and whether a scheduler earns its keep."""
+"""From runs to findings: normalised aggregates, tests against the baseline, compute, and the Pareto front."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from adept.cost import ratio
-from adept.report.comparison import Comparison
-from adept.report.runs import Method, Run
+from adept.report.comparison import REACH, Comparison
+from adept.report.runs import Array, Run
+from adept.report.scales import MARGIN, Normalization, Scale, make_scale, scale_of_test_levels
 from adept.report.statistics import (
-    LEVEL,
     RESAMPLES,
     Estimate,
     aggregate,
     area_under_curve,
+    difference,
+    holm,
+    permutation_p,
     probability_of_improvement,
     steps_to_threshold,
 )
 
-Array = npt.NDArray[np.float64]
-Normalization = Literal["auto", "ratio", "progress", "none"]
+Aggregates = Mapping[str, Estimate]
 
-REACH = 0.9
-"""Share of the baseline's final score at which a run has got there."""
-SMALL_BASELINE = 0.2
-"""A baseline that scores less than this share of the best method makes ratios that swamp a mean."""
-
-
-@dataclass(frozen=True)
-class Scale:
-    """How scores become comparable over tasks: (score - offset) / divisor, by task."""
-
-    kind: str
-    offset: Mapping[str, float]
-    divisor: Mapping[str, float]
-
-    def __call__(self, task: str, scores: npt.ArrayLike) -> Array:
-        """Normalise scores of a task."""
-        return (np.asarray(scores, np.float64) - self.offset[task]) / self.divisor[task]
+WORDS = {
+    "final-score": "final score",
+    "mean-score": "mean score over the run",
+    "steps-to-threshold": "steps to threshold",
+    "test": "score on test levels",
+}
 
 
 @dataclass(frozen=True)
@@ -52,14 +42,22 @@ class TaskResult:
     done: int
     planned: int
     score: Estimate
+    """mean final score"""
+    area: Estimate
+    """mean of the score over the run"""
     test: Estimate
     flops: float
-    seconds: float
+    update_flops: float
+    processor: float
     epochs: float
     reached: int
-    """runs that reached 90 % of the baseline's final score"""
+    """runs that reached the threshold"""
     reach_steps: float
     """median over runs of the steps until then; infinite where half or more never did"""
+    difference: Estimate | None = None
+    """of the normalised criterion's mean to the baseline's"""
+    p: float = math.nan
+    """that there is no such difference, corrected for the method's tasks"""
 
 
 @dataclass(frozen=True)
@@ -68,32 +66,47 @@ class MethodResult:
 
     done: int
     planned: int
-    train: Mapping[str, Estimate] | None
-    test: Mapping[str, Estimate] | None
+    aggregates: Mapping[str, Aggregates]
+    """by measure: the criterion, the final score, the mean score, test"""
+    primary: Aggregates | None
+    """those of the criterion"""
     improvement: Estimate | None
     """probability of improvement over the baseline"""
-    area_steps: Estimate | None
     area_flops: Estimate | None
-    """area under the curve up to the FLOPs of the thriftiest method, relative to the baseline's"""
+    """area under the curve up to the FLOPs of the cheapest method"""
     compute: float
     """FLOPs relative to the baseline, averaged over tasks"""
-    seconds: float
+    update_compute: float
+    """FLOPs of updates alone, likewise"""
+    processor: float
     epochs: float
-    energy: float = math.nan
+    energy: float
     """mean kilowatt-hours of a run, where every finished one was measured"""
+    difference: Estimate | None = None
+    """of its IQM to the baseline's"""
+    p: float = math.nan
+    """that there is no such difference, corrected for the number of methods (Holm)"""
+    p_not_worse: float = math.nan
+    """that its IQM is lower by the margin or more, corrected likewise"""
 
+    @property
+    def train(self) -> Aggregates | None:
+        """The aggregates of the final score."""
+        return self.aggregates.get("final-score")
 
-@dataclass(frozen=True)
-class Verdict:
-    """Whether an adaptive method beats the fixed ones at the ends of its arms."""
+    @property
+    def test(self) -> Aggregates | None:
+        """Those of the score on test levels."""
+        return self.aggregates.get("test")
 
-    method: str
-    against_one: Estimate | None
-    """probability that it scores higher than fixed K=1; None where there is no such method"""
-    compute_of_largest: float
-    """its FLOPs relative to always using its largest arm"""
-    earned: bool | None
-    """None: cannot be said"""
+    @property
+    def standing(self) -> str:
+        """Against the baseline: better, worse, not worse (within the margin), undecided; empty for the baseline."""
+        if self.difference is None:
+            return ""
+        if self.p < 0.05:
+            return "better" if self.difference.value > 0 else "worse"
+        return "not worse" if self.p_not_worse < 0.05 else "undecided"
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,27 +114,67 @@ class Analysis:
     """All findings of a comparison."""
 
     comparison: Comparison
-    scale: Scale | None
+    scales: Mapping[str, Scale | None]
+    """by measure"""
     warnings: tuple[str, ...]
-    methods: Mapping[str, MethodResult]
-    tasks: Mapping[tuple[str, str], TaskResult]
-    verdicts: tuple[Verdict, ...]
     resamples: int
+    methods: Mapping[str, MethodResult] = dataclasses.field(default_factory=dict)
+    tasks: Mapping[tuple[str, str], TaskResult] = dataclasses.field(default_factory=dict)
+
+    @property
+    def scale(self) -> Scale | None:
+        """The scale of scores, which curves are drawn on."""
+        return self.scales["final-score"]
+
+    @property
+    def criterion_scale(self) -> Scale | None:
+        """The scale of the criterion."""
+        return self.scales[self.comparison.criterion]
+
+    @property
+    def criterion(self) -> str:
+        """The criterion in words."""
+        comparison = self.comparison
+        if comparison.criterion != "steps-to-threshold":
+            return WORDS[comparison.criterion]
+        goal = comparison.threshold
+        return f"steps to {REACH:.0%} of the baseline's score" if goal is None else f"steps to a score of {goal:g}"
+
+    @property
+    def quantity(self) -> str:
+        """What is drawn of the criterion, with its unit; more is better."""
+        if self.comparison.criterion == "steps-to-threshold":
+            return f"share of the budget left at {self.criterion.removeprefix('steps to ')}"
+        return f"{self.criterion}, {self.unit()}"
+
+    def unit(self, measure: str | None = None) -> str:
+        """Name what a measure's normalised values are measured in; by default the criterion's."""
+        scale = self.scales[measure or self.comparison.criterion]
+        return scale.unit(self.comparison.label(self.comparison.baseline)) if scale else "as mean return"
+
+    def iqm(self, name: str) -> float:
+        """Return a method's IQM of the criterion; NaN where there is none."""
+        primary = self.methods[name].primary
+        return primary["iqm"].value if primary else math.nan
+
+    @cached_property
+    def scored(self) -> tuple[str, ...]:
+        """The methods with results on every task."""
+        return tuple(name for name, result in self.methods.items() if result.primary)
 
     @property
     def winner(self) -> str | None:
-        """The method with the highest interquartile mean."""
-        scored = {name: result.train["iqm"].value for name, result in self.methods.items() if result.train}
-        return max(scored, key=lambda name: scored[name]) if scored else None
+        """The method with the highest interquartile mean; whether that means anything, p tells."""
+        return max(self.scored, key=self.iqm) if self.scored else None
 
-    @property
+    @cached_property
     def pareto(self) -> tuple[str, ...]:
-        """The methods that no other one beats on score without spending more compute, cheapest first."""
-        points = sorted(
-            (result.compute, -result.train["iqm"].value, name)
-            for name, result in self.methods.items()
-            if result.train and math.isfinite(result.compute)
-        )
+        """The methods that no other one beats on score without more update FLOPs, cheapest first.
+
+        One that learned nothing is on no front, however cheap.
+        """
+        points = sorted((self.methods[name].update_compute, -self.iqm(name), name) for name in self.scored
+                        if math.isfinite(self.methods[name].update_compute) and self.learned(name))  # fmt: skip
         front, best = [], math.inf
         for _, cost, name in points:
             if cost < best:
@@ -129,118 +182,56 @@ class Analysis:
                 best = cost
         return tuple(front)
 
-    def normalized(self, method: str, kind: str = "train") -> list[Array] | None:
-        """Return a method's normalised scores, one array per task, or None where a task has none."""
-        assert self.scale is not None
-        found = []
-        for task in self.comparison.common_tasks:
-            scores = final_scores(self.comparison, method, task, kind)
-            if not len(scores):
-                return None
-            found.append(test_scale(self.comparison, self.scale, task)(task, scores) if kind == "test"
-                         else self.scale(task, scores))  # fmt: skip
-        return found
+    def learned(self, name: str) -> bool:
+        """Say whether a method came further than a twentieth of the baseline's way from the start of training."""
+        scale = self.criterion_scale
+        if scale is None or scale.kind == "none":
+            return True
+        starts = [0.0 if scale.kind == "budget" else float(scale(task, self.comparison.start(task)))
+                  for task in self.comparison.common_tasks]  # fmt: skip
+        floor = float(np.mean(starts)) if all(map(math.isfinite, starts)) else 0.0
+        return self.iqm(name) > floor + MARGIN * max(1 - floor, 0.0)
+
+    def normalized(self, method: str, measure: str | None = None) -> list[Array] | None:
+        """Return a measure's normalised values, one array per task, or None where a task has none."""
+        measure = measure or self.comparison.criterion
+        scale = self.scales.get(measure)
+        if scale is None:
+            return None
+        found = {task: self.comparison.scores(method, task, measure) for task in self.comparison.common_tasks}
+        return [scale(task, scores) for task, scores in found.items()] if all(map(len, found.values())) else None
+
+    def margin(self, rival: str) -> float:
+        """Return what counts as no loss against a rival, in the criterion's normalised unit."""
+        plain = self.criterion_scale is not None and self.criterion_scale.kind == "none"
+        return MARGIN * abs(self.iqm(rival)) if plain else MARGIN
+
+    def p_value(self, method: str, rival: str, *, margin: float = 0.0, two_sided: bool = False) -> float:
+        """Return the p-value of a permutation test of two methods' IQMs; NaN where one of them has none."""
+        mine, theirs = self.normalized(method), self.normalized(rival)
+        if mine is None or theirs is None:
+            return math.nan
+        return permutation_p(mine, theirs, margin=margin, two_sided=two_sided, draws=5 * self.resamples)
 
 
 def analyze(comparison: Comparison, *, normalization: Normalization = "auto", resamples: int = RESAMPLES) -> Analysis:
     """Compute everything that a report states."""
-    scale, warnings = make_scale(comparison, normalization)
-    warnings += _few_seeds(comparison)
-    analysis = Analysis(comparison, scale, tuple(warnings), {}, {}, (), resamples)
-    tasks = {
-        (method.name, task): _task_result(comparison, scale, method.name, task)
-        for method in comparison.methods
-        for task in comparison.tasks
-        if comparison.planned(method.name, task)
-    }
+    scales: dict[str, Scale | None] = {}
+    scales["final-score"], warnings = make_scale(comparison, normalization)
+    for measure in ("mean-score", comparison.criterion):
+        if measure not in scales:
+            scales[measure], own = make_scale(comparison, normalization, measure)
+            warnings += own if measure == comparison.criterion else []
+    scales["test"] = scale_of_test_levels(comparison, scales["final-score"])
+    if scales[comparison.criterion] is None and comparison.criterion == "mean-score":
+        warnings.append("The mean score over the run cannot be normalised.")
+    warnings = list(dict.fromkeys(warnings + _few_seeds(comparison)))
+    analysis = Analysis(comparison, scales, tuple(warnings), resamples)
+    tasks = {(method.name, task): _task_result(comparison, method.name, task) for method in comparison.methods
+             for task in comparison.tasks if comparison.planned(method.name, task)}  # fmt: skip
     methods = {method.name: _method_result(analysis, tasks, method.name) for method in comparison.methods}
-    verdicts = tuple(_verdict(comparison, method, resamples) for method in comparison.methods if method.adaptive)
-    return Analysis(comparison, scale, tuple(warnings), methods, tasks, verdicts, resamples)
-
-
-def final_scores(comparison: Comparison, method: str, task: str, kind: str = "train") -> Array:
-    """Return the scores of the finished runs, by seed."""
-    runs = comparison.finished(method, task)
-    values = np.array([comparison.score(run) if kind == "train" else run.test for run in runs])
-    return values if kind == "train" else values[np.isfinite(values)] if np.isfinite(values).all() else np.empty(0)
-
-
-def make_scale(comparison: Comparison, normalization: Normalization) -> tuple[Scale | None, list[str]]:
-    """Choose how scores are normalised, and say what a reader must know about it.
-
-    ratio: score / the baseline's mean, as in the paper; it needs means above 0. progress: (score - start) /
-    (baseline - start), where start is the baseline's first known score: the share of the baseline's improvement. auto
-    takes the ratio where it can.
-    """
-    tasks, label = comparison.common_tasks, comparison.label(comparison.baseline)
-    if not tasks:
-        return None, ["No task was planned for every method, so nothing is aggregated over tasks."]
-    zero = dict.fromkeys(tasks, 0.0)
-    if normalization == "none":
-        return Scale("none", zero, dict.fromkeys(tasks, 1.0)), []
-    missing = [task for task in tasks if not comparison.finished(comparison.baseline, task)]
-    if missing:
-        return None, [f"{label} has no finished run on {', '.join(missing)}: scores cannot be normalised by it yet."]
-    means = {task: float(final_scores(comparison, comparison.baseline, task).mean()) for task in tasks}
-    below = [task for task in tasks if not means[task] > 0]
-    if normalization == "ratio" or (normalization == "auto" and not below):
-        if below:
-            raise ValueError(
-                f"scores cannot be divided by {label}, whose mean on {below[0]} is {means[below[0]]:.4g}; "
-                "use the normalization progress, or another baseline"
-            )
-        return Scale("ratio", zero, means), _small_baselines(comparison, means)
-    start = {task: float(np.mean([_first(run) for run in comparison.finished(comparison.baseline, task)]))
-             for task in tasks}  # fmt: skip
-    still = [task for task in tasks if not means[task] > start[task]]
-    if still and len(tasks) == 1:
-        return Scale("none", zero, {tasks[0]: 1.0}), [
-            f"{label} did not improve on {tasks[0]} (from {start[tasks[0]]:.4g} to {means[tasks[0]]:.4g}): "
-            "scores are plain returns."
-        ]
-    if still:
-        return None, [
-            f"{label} did not improve on {', '.join(still)} (from {start[still[0]]:.4g} to {means[still[0]]:.4g}), so "
-            "scores cannot be measured against its progress; aggregates are left out. Choose another baseline."
-        ]
-    because = f" since its mean on {below[0]} is not above 0" if below else ""
-    text = f"Scores are shares of {label}'s improvement over its own start (1 = as far as {label} came){because}."
-    return Scale("progress", start, {task: means[task] - start[task] for task in tasks}), [text]
-
-
-def test_scale(comparison: Comparison, scale: Scale, task: str) -> Scale:
-    """Return the scale for test levels: the baseline's own test scores take the place of its training scores."""
-    if scale.kind == "none":
-        return scale
-    mean = float(final_scores(comparison, comparison.baseline, task, "test").mean())
-    return Scale(scale.kind, scale.offset, {task: mean - scale.offset[task]})
-
-
-test_scale.__test__ = False  # type: ignore[attr-defined]  # pytest takes the name for a test
-
-
-def has_test_scores(comparison: Comparison) -> bool:
-    """Say whether the baseline was evaluated on test levels on every task, with scores to divide by."""
-    tables = [final_scores(comparison, comparison.baseline, task, "test") for task in comparison.common_tasks]
-    return bool(tables) and all(len(table) and table.mean() > 0 for table in tables)
-
-
-def _first(run: Run) -> float:
-    known = run.score[np.isfinite(run.score)]
-    return float(known[0]) if len(known) else math.nan
-
-
-def _small_baselines(comparison: Comparison, means: Mapping[str, float]) -> list[str]:
-    warnings = []
-    for task, mean in means.items():
-        others = [final_scores(comparison, method.name, task) for method in comparison.methods]
-        best = max((float(scores.mean()) for scores in others if len(scores)), default=mean)
-        if mean < SMALL_BASELINE * best:
-            warnings.append(
-                f"{comparison.label(comparison.baseline)} scores only {mean:.3g} on {task}, where the best method has "
-                f"{best:.3g}: ratios there are large and swamp the mean. Read the IQM and the table by task."
-            )
-    return warnings
+    analysis = dataclasses.replace(analysis, methods=methods, tasks=tasks)
+    return dataclasses.replace(analysis, methods=_against_baseline(analysis), tasks=_differences(analysis))
 
 
 def _few_seeds(comparison: Comparison) -> list[str]:
@@ -254,26 +245,22 @@ def _few_seeds(comparison: Comparison) -> list[str]:
     return []
 
 
-def _task_result(comparison: Comparison, scale: Scale | None, method: str, task: str) -> TaskResult:
+def _task_result(comparison: Comparison, method: str, task: str) -> TaskResult:
     runs = comparison.finished(method, task)
-    reach = math.nan
-    reached = 0
-    if scale is not None and task in scale.divisor and scale.kind != "none":
-        threshold = scale.offset[task] + REACH * scale.divisor[task]
-        steps = [steps_to_threshold(run.steps, run.score, threshold) for run in runs]
-        reached = sum(math.isfinite(value) for value in steps)
-        reach = sorted(steps)[len(steps) // 2] if steps else math.nan
+    steps = [steps_to_threshold(run.steps, run.score, comparison.thresholds[task]) for run in runs]
+    score, area, test = (_mean(comparison.scores(method, task, name)) for name in ("final-score", "mean-score", "test"))
     return TaskResult(
-        len(runs),
-        len(comparison.planned(method, task)),
-        _estimate(final_scores(comparison, method, task)),
-        _estimate(final_scores(comparison, method, task, "test")),
-        mean_total(comparison, runs, "flops"),
-        mean_total(comparison, runs, "seconds"),
-        float(np.mean([run.epochs_done.mean() for run in runs])) if runs else math.nan,
-        reached,
-        reach,
-    )
+        len(runs), len(comparison.planned(method, task)), score, area, test,
+        mean_total(comparison, runs, "flops"), mean_total(comparison, runs, "update_flops"),
+        mean_total(comparison, runs, "processor"),
+        float(np.mean([np.nanmean(run.epochs_done) for run in runs])) if runs and has_epochs(runs) else math.nan,
+        sum(map(math.isfinite, steps)), sorted(steps)[len(steps) // 2] if steps else math.nan,
+    )  # fmt: skip
+
+
+def has_epochs(runs: Sequence[Run]) -> bool:
+    """Say whether every run recorded its epochs."""
+    return all(bool(np.isfinite(run.epochs_done).any()) for run in runs)
 
 
 def mean_total(comparison: Comparison, runs: Sequence[Run], column: str) -> float:
@@ -281,71 +268,91 @@ def mean_total(comparison: Comparison, runs: Sequence[Run], column: str) -> floa
     return float(np.mean([comparison.total(run, column) for run in runs])) if runs else math.nan
 
 
-def _estimate(scores: Array) -> Estimate:
+def _mean(scores: Array) -> Estimate:
     return aggregate([scores])["mean"] if len(scores) else Estimate(math.nan)
 
 
 def _method_result(analysis: Analysis, tasks: Mapping[tuple[str, str], TaskResult], name: str) -> MethodResult:
     comparison, baseline = analysis.comparison, analysis.comparison.baseline
     cells = {task: tasks[name, task] for task in comparison.tasks if (name, task) in tasks}
-    train = test = improvement = area_steps = area_flops = None
-    if analysis.scale is not None:
-        scores, rivals = analysis.normalized(name), analysis.normalized(baseline)
-        train = aggregate(scores, resamples=analysis.resamples) if scores else None
-        if scores and rivals and name != baseline:
-            improvement = probability_of_improvement(scores, rivals, resamples=analysis.resamples)
-        if has_test_scores(comparison) and (tested := analysis.normalized(name, "test")):
-            test = aggregate(tested, resamples=analysis.resamples)
-        if train is not None:
-            area_steps, area_flops = (_area(analysis, name, column) for column in ("steps", "flops"))
-    ratios = [cells[task].flops / tasks[baseline, task].flops for task in comparison.common_tasks]
+    found = {measure: values for measure in analysis.scales if (values := analysis.normalized(name, measure))}
+    aggregates = {measure: aggregate(values, resamples=analysis.resamples) for measure, values in found.items()}
+    rivals, improvement = analysis.normalized(baseline), None
+    if comparison.criterion in found and rivals and name != baseline:
+        improvement = probability_of_improvement(found[comparison.criterion], rivals, resamples=analysis.resamples)
+    ratios = {column: [_ratio(analysis, tasks, name, task, column) for task in comparison.common_tasks]
+              for column in ("flops", "update_flops")}  # fmt: skip
     energies = [run.energy for task in cells for run in comparison.finished(name, task)]
     return MethodResult(
         sum(cell.done for cell in cells.values()),
         sum(cell.planned for cell in cells.values()),
-        train, test, improvement, area_steps, area_flops,
-        float(np.mean(ratios)) if ratios else math.nan,
-        float(np.mean([cell.seconds for cell in cells.values()])) if cells else math.nan,
-        float(np.mean([cell.epochs for cell in cells.values()])) if cells else math.nan,
-        float(np.mean(energies)) if energies else math.nan,
+        aggregates, aggregates.get(comparison.criterion), improvement,
+        _area(analysis, name) if "final-score" in aggregates else None,
+        _average(ratios["flops"]), _average(ratios["update_flops"]),
+        _average([cell.processor for cell in cells.values()]), _average([cell.epochs for cell in cells.values()]),
+        _average(energies),
     )  # fmt: skip
 
 
-def _area(analysis: Analysis, method: str, column: str) -> Estimate | None:
-    """Return the mean over tasks of the area under the normalised curve, up to what every method has spent."""
+def _ratio(analysis: Analysis, tasks: Mapping[tuple[str, str], TaskResult], name: str, task: str, column: str) -> float:
+    """Return what a method spent on a task relative to the baseline; epochs of logs and FLOPs have no ratio."""
+    baseline = analysis.comparison.baseline
+    units = {analysis.comparison.method(method).config is None for method in (name, baseline)}
+    mine, theirs = (getattr(tasks[method, task], column) for method in (name, baseline))
+    return float(mine / theirs) if len(units) == 1 and theirs else math.nan
+
+
+def _average(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if len(values) else math.nan
+
+
+def _area(analysis: Analysis, method: str) -> Estimate | None:
+    """Return the mean over tasks of the area under the normalised curve, up to the cheapest method's FLOPs."""
     comparison, scale = analysis.comparison, analysis.scale
     assert scale is not None
     tables = []
     for task in comparison.common_tasks:
-        spent = [mean_total(comparison, comparison.finished(entry.name, task), column) for entry in comparison.methods]
-        known = [value for value in spent if math.isfinite(value)]
+        spent = [mean_total(comparison, comparison.finished(entry.name, task), "flops") for entry in comparison.methods]
+        least = min((value for value in spent if math.isfinite(value)), default=0)
         runs = comparison.finished(method, task)
-        areas = [area_under_curve(getattr(run, column), scale(task, run.score), min(known, default=0)) for run in runs]
+        areas = [area_under_curve(run.flops, scale(task, run.score), least) for run in runs]
         tables.append([area for area in areas if math.isfinite(area)])
     return aggregate(tables, resamples=analysis.resamples)["mean"] if all(tables) else None
 
 
-def _verdict(comparison: Comparison, method: Method, resamples: int) -> Verdict:
-    assert method.config is not None
-    runs = [run for task in comparison.tasks for run in comparison.finished(method.name, task)]
-    largest = float(np.mean([_share_of_largest(run) for run in runs])) if runs else math.nan
-    rivals = [other.name for other in comparison.methods
-              if other.fixed_epochs == 1 and other.config and other.config.algo == method.config.algo]  # fmt: skip
-    tasks = [task for task in comparison.tasks
-             if rivals and comparison.finished(method.name, task) and comparison.finished(rivals[0], task)]  # fmt: skip
-    if not runs or not tasks:
-        return Verdict(method.name, None, largest, None)
-    chance = probability_of_improvement(
-        [final_scores(comparison, method.name, task) for task in tasks],
-        [final_scores(comparison, rivals[0], task) for task in tasks],
-        resamples=resamples, level=LEVEL,
-    )  # fmt: skip
-    earned = (chance.low > 0.5 and largest < 1) if chance.has_interval else None
-    return Verdict(method.name, chance, largest, earned)
+def _against_baseline(analysis: Analysis) -> dict[str, MethodResult]:
+    """Test every method's IQM against the baseline's: for a difference, and for no loss beyond the margin."""
+    baseline, found = analysis.comparison.baseline, dict(analysis.methods)
+    theirs = analysis.normalized(baseline)
+    names = [name for name in analysis.scored if name != baseline]
+    if theirs is None or not names:
+        return found
+    margin = analysis.margin(baseline)
+    different = holm([analysis.p_value(name, baseline, two_sided=True) for name in names])
+    not_worse = holm([analysis.p_value(name, baseline, margin=margin) for name in names])
+    for name, p, p_not_worse in zip(names, different, not_worse, strict=True):
+        mine = analysis.normalized(name)
+        assert mine is not None
+        gap = difference(mine, theirs, resamples=analysis.resamples)
+        found[name] = dataclasses.replace(found[name], difference=gap, p=p, p_not_worse=p_not_worse)
+    return found
 
 
-def _share_of_largest(run: Run) -> float:
-    """Return a run's FLOPs relative to always taking its largest arm."""
-    config = run.config
-    assert config is not None
-    return ratio(config, float(np.mean(run.epochs_done)))
+def _differences(analysis: Analysis) -> dict[tuple[str, str], TaskResult]:
+    """Compare every method with the baseline task by task; p is corrected for a method's tasks."""
+    comparison, scale, found = analysis.comparison, analysis.criterion_scale, dict(analysis.tasks)
+    if scale is None:
+        return found
+    for method in comparison.methods:
+        tables = {}
+        for task in comparison.common_tasks:
+            mine, theirs = (comparison.scores(name, task, comparison.criterion)
+                            for name in (method.name, comparison.baseline))  # fmt: skip
+            if method.name != comparison.baseline and len(mine) and len(theirs):
+                tables[task] = ([scale(task, mine)], [scale(task, theirs)])
+        draws = 5 * analysis.resamples
+        p_values = holm([permutation_p(*pair, metric="mean", two_sided=True, draws=draws) for pair in tables.values()])
+        for (task, pair), p in zip(tables.items(), p_values, strict=True):
+            gap = difference(*pair, metric="mean", resamples=analysis.resamples)
+            found[method.name, task] = dataclasses.replace(found[method.name, task], difference=gap, p=p)
+    return found

@@ -10,7 +10,10 @@ from functools import cached_property
 import numpy as np
 
 from adept.report.runs import Array, Method, Run
+from adept.report.statistics import area_under_curve, steps_to_threshold
 
+REACH = 0.9
+"""Share of the way to the baseline's final score at which a run has got there, where a study names no threshold."""
 GRID_POINTS = 200
 MOST_DRAWN = 160_000
 """Numbers drawn per quantity: with many runs each curve gets fewer points, so that pages open at once."""
@@ -29,6 +32,10 @@ class Comparison:
     """steps at which scores are taken, by task"""
     declared: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    criterion: str = "final-score"
+    """the measure that decides, as the study declares it"""
+    threshold: float | None = None
+    """the score that steps-to-threshold waits for, where the study declares one"""
 
     @cached_property
     def _cells(self) -> dict[tuple[str, str], list[Run]]:
@@ -63,13 +70,43 @@ class Comparison:
 
     @cached_property
     def _at_budget(self) -> dict[Run, dict[str, float]]:
-        columns = ("steps", "score", "flops", "seconds")
+        columns = ("steps", "score", "flops", "update_flops", "processor")
         nothing = dict.fromkeys(columns, math.nan)
         return {
             run: {column: float(run.at(min(self.budget[run.task], run.steps[-1]), column)) for column in columns}
             if len(run.steps) else nothing
             for run in self.runs
         }  # fmt: skip
+
+    def measure(self, run: Run, name: str) -> float:
+        """Return one number of a run, higher is better: a criterion, or `test` for the score on test levels."""
+        if name == "mean-score":
+            return area_under_curve(run.steps, run.score, self.budget[run.task])
+        if name == "steps-to-threshold":
+            steps = steps_to_threshold(run.steps, run.score, self.thresholds[run.task])
+            return 1 - min(steps / self.budget[run.task], 1.0)
+        return run.test if name == "test" else self.score(run)
+
+    def scores(self, method: str, task: str, name: str = "final-score") -> Array:
+        """Return a measure of a method's finished runs; nothing where some run lacks it."""
+        values = np.array([self.measure(run, name) for run in self.finished(method, task)])
+        return values if np.isfinite(values).all() else np.empty(0)
+
+    @cached_property
+    def thresholds(self) -> dict[str, float]:
+        """The score at which a run has got there, by task: the study's, or 90 % of the way to the baseline's mean."""
+        found = {}
+        for task in self.tasks:
+            scores = self.scores(self.baseline, task)
+            mean = float(scores.mean()) if len(scores) else math.nan
+            low = 0.0 if mean > 0 else self.start(task)
+            found[task] = low + REACH * (mean - low) if self.threshold is None else self.threshold
+        return found
+
+    def start(self, task: str) -> float:
+        """Return the mean of the baseline's first known scores on a task."""
+        known = [run.score[np.isfinite(run.score)] for run in self.finished(self.baseline, task)]
+        return float(np.mean([scores[0] for scores in known])) if known else math.nan
 
     @cached_property
     def common_tasks(self) -> tuple[str, ...]:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import matplotlib
 import numpy as np
 import numpy.typing as npt
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from adept.report.analysis import Analysis
-from adept.report.curves import readable, spread
 from adept.report.style import Look, looks
 from adept.report.tables import csv_text
+from adept.report.wording import clip, listing, readable
 
 Array = npt.NDArray[np.float64]
 
+SOFT, FRAME, GRID = "#4a4f57", "#9aa0a6", "#e6e8eb"
 STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 8.5,
@@ -28,14 +32,14 @@ STYLE: Any = {
     "axes.titlelocation": "left",
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.edgecolor": "#9aa0a6",
-    "axes.labelcolor": "#4a4f57",
+    "axes.edgecolor": FRAME,
+    "axes.labelcolor": SOFT,
     "axes.grid": True,
     "axes.axisbelow": True,
-    "grid.color": "#e6e8eb",
+    "grid.color": GRID,
     "grid.linewidth": 0.7,
-    "xtick.color": "#4a4f57",
-    "ytick.color": "#4a4f57",
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
     "xtick.major.size": 0,
     "ytick.major.size": 0,
     "legend.frameon": False,
@@ -43,11 +47,11 @@ STYLE: Any = {
     "savefig.facecolor": "white",
     "savefig.dpi": 160,
     "svg.hashsalt": "adept",
-    "svg.fonttype": "path",
+    "svg.fonttype": "none",  # text stays text: smaller, found by a search, and dark where the page is dark
     "path.simplify": True,
     "text.parse_math": False,  # names are never formulas
 }
-INTERVAL = "95 % stratified bootstrap interval (seeds resampled within each task)"
+INTERVAL = "95 % stratified bootstrap intervals (seeds resampled within each task)"
 SMOOTHING = "Scores are means of the last 100 training episodes; there is no other smoothing."
 WIDTH = 7.6
 
@@ -62,17 +66,30 @@ class Drawing:
     figure: Figure
     header: Sequence[str]
     rows: Sequence[Sequence[object]]
+    section: str = ""
+    """where the page shows it; what the page draws itself is a file alone"""
 
     def files(self) -> dict[str, bytes]:
         """Return the figure's files by name."""
-        found: dict[str, bytes] = {}
+        table = csv_text(self.header, self.rows).encode()
+        return {f"{self.name}.png": self._saved("png"), f"{self.name}.svg": self.svg.encode(),
+                f"{self.name}.csv": table}  # fmt: skip
+
+    @cached_property
+    def svg(self) -> str:
+        """The figure as SVG, its coordinates to a tenth of a point."""
+        return re.sub(r'="[^"]*\d\.\d{3}[^"]*"', _rounded, self._saved("svg").decode())
+
+    def _saved(self, ending: str) -> bytes:
+        metadata = {"Software": None} if ending == "png" else {"Date": None, "Creator": None}
+        buffer = io.BytesIO()
         with matplotlib.rc_context(STYLE):
-            for ending, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
-                buffer = io.BytesIO()
-                self.figure.savefig(buffer, format=ending, metadata=metadata, bbox_inches="tight", pad_inches=0.08)
-                found[f"{self.name}.{ending}"] = buffer.getvalue()
-        found[f"{self.name}.csv"] = csv_text(self.header, self.rows).encode()
-        return found
+            self.figure.savefig(buffer, format=ending, metadata=metadata, bbox_inches="tight", pad_inches=0.08)
+        return buffer.getvalue()
+
+
+def _rounded(attribute: re.Match[str]) -> str:
+    return re.sub(r"-?\d+\.\d{3,}", lambda match: f"{float(match[0]):.1f}".removesuffix(".0"), attribute[0])
 
 
 @dataclass(frozen=True)
@@ -81,43 +98,44 @@ class Pen:
 
     analysis: Analysis
     looks: dict[str, Look]
+    _marks: list[int] = field(default_factory=lambda: [0])
 
     @property
     def names(self) -> list[str]:
         """All methods, in order."""
-        return [method.name for method in self.analysis.comparison.methods]
+        return list(self.looks)
 
     def label(self, name: str) -> str:
         """Return how a method is called, cut where a figure has no room for more."""
         return clip(self.analysis.comparison.label(name))
 
+    def mark(self, name: str, *artists: Artist) -> None:
+        """Name what is drawn of a method, so that the page can pick it out."""
+        for artist in artists:
+            self._marks[0] += 1
+            artist.set_gid(f"m{self.names.index(name)}-{self._marks[0]}")
+
     def line(self, axes: Axes, name: str, x: Array, y: Array, low: Array, high: Array) -> None:
         """Draw a method's curve and its band."""
         look = self.looks[name]
-        axes.fill_between(x, low, high, color=look.light, alpha=0.13, linewidth=0)
-        axes.plot(
+        band = axes.fill_between(x, low, high, color=look.light, alpha=0.13, linewidth=0)
+        lines = axes.plot(
             x, y, color=look.light, linewidth=look.width, dashes=look.dash or (None, None), label=self.label(name)
         )
+        self.mark(name, band, *lines)
 
     def count(self, tasks: Iterable[str] | None = None) -> str:
         """Say how many finished runs stand behind each method."""
         comparison = self.analysis.comparison
         here = tuple(tasks or comparison.tasks)
-        counts = {}
+        few = []
         for name in self.names:
-            done = [len(comparison.finished(name, task)) for task in here if comparison.planned(name, task)]
-            planned = [len(comparison.planned(name, task)) for task in here if comparison.planned(name, task)]
-            counts[name] = (sum(done), sum(planned))
-        few = [f"{self.analysis.comparison.label(name)} {done}/{planned}" for name, (done, planned) in counts.items()
-               if done < planned]  # fmt: skip
+            done = sum(len(comparison.finished(name, task)) for task in here)
+            planned = sum(len(comparison.planned(name, task)) for task in here)
+            few += [f"{comparison.label(name)} {done}/{planned}"] if done < planned else []
         seeds = sorted({len(comparison.planned(name, task)) for name in self.names for task in here} - {0})
         text = f"n = {' to '.join(map(str, seeds[:: max(1, len(seeds) - 1)]))} seeds × {len(here)} tasks"
-        return text + (f", of which unfinished runs are left out: {', '.join(few)}." if few else ".")
-
-
-def clip(text: str, most: int = 40) -> str:
-    """Cut a long name; tables and the page have it whole."""
-    return text if len(text) <= most else text[: most - 1] + "…"
+        return text + (f"; unfinished runs are left out: {listing(few)}." if few else ".")
 
 
 def new_figure(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple[Figure, list[list[Axes]]]:
@@ -127,10 +145,17 @@ def new_figure(rows: int, columns: int, width: float, height: float, **options: 
     return figure, [list(row) for row in axes]
 
 
-def panels(count: int, most: int = 4) -> tuple[int, int]:
-    """Return rows and columns for a number of small panels."""
+def panel_figure(
+    count: int, most: int, width: float, height: float, **options: Any
+) -> tuple[Figure, list[Axes], list[list[Axes]]]:
+    """Return a figure of small panels, those that are used, and the grid with the rest hidden."""
     columns = min(most, count) if count != 4 else 2
-    return -(-count // columns), columns
+    lines = -(-count // columns)
+    figure, grid = new_figure(lines, columns, width, 0.6 + height * lines, **options)
+    flat = [axes for row in grid for axes in row]
+    for axes in flat[count:]:
+        axes.set_visible(False)
+    return figure, flat[:count], grid
 
 
 def legend(figure: Figure, axes: Axes, columns: int = 4) -> None:
@@ -149,6 +174,20 @@ def direct_labels(axes: Axes, ends: dict[str, float], pen: Pen, height: float, s
         axes.annotate(pen.label(name), (1.0, place), xycoords=("axes fraction", "data"), xytext=(5, 0),
                       textcoords="offset points", va="center", fontsize=size, color=pen.looks[name].light,
                       annotation_clip=False)  # fmt: skip
+
+
+def spread(values: list[float], gap: float) -> list[float]:
+    """Move values apart, keeping their order, until neighbours are a gap away: places for labels."""
+    order = sorted(range(len(values)), key=lambda index: values[index])
+    groups: list[list[float]] = []  # middle, count: labels that touch stand around the middle of their values
+    for index in order:
+        groups.append([values[index], 1])
+        while len(groups) > 1 and groups[-1][0] - groups[-2][0] < gap * (groups[-1][1] + groups[-2][1]) / 2:
+            middle, count = groups.pop()
+            before, others = groups[-1]
+            groups[-1] = [(before * others + middle * count) / (others + count), others + count]
+    places = [middle + gap * (step - (count - 1) / 2) for middle, count in groups for step in range(int(count))]
+    return [place for _, place in sorted(zip(order, places, strict=True))]
 
 
 def step_axis(axes: Axes, label: str = "environment steps") -> None:

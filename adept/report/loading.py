@@ -57,9 +57,18 @@ def load_comparison(
     titles = [results.study.title for results in studies] + [name for name, _ in imported]
     titles += [own_methods[0].source for own_methods, _ in loose]
     budget, notes = _budgets(tasks, runs, bool(imported))
-    return Comparison(
-        title or " and ".join(titles), tuple(methods.values()), tasks, tuple(runs), baseline, budget, declared, notes
-    )
+    criterion, threshold = _criterion(studies)
+    return Comparison(title or " and ".join(titles), tuple(methods.values()), tasks, tuple(runs), baseline, budget,
+                      declared, notes, criterion, threshold)  # fmt: skip
+
+
+def _criterion(studies: Sequence[StudyResults]) -> tuple[str, float | None]:
+    """Return what the first study declares; studies that are decided by different measures cannot be one report."""
+    declared = {(results.study.criterion, results.study.threshold): results.study.name for results in studies}
+    if len(declared) > 1:
+        listed = ", ".join(f"{name} by {criterion}" for (criterion, _), name in declared.items())
+        raise ValueError(f"these studies are decided by different criteria ({listed}); report on each one by itself")
+    return next(iter(declared), ("final-score", None))
 
 
 def _largest_fixed(methods: Iterable[Method]) -> str:
@@ -136,8 +145,8 @@ def _add_imported(
             task = known.get(entry.task.rpartition("/")[2], entry.task)
             empty = np.full(len(entry.steps), math.nan)
             runs.append(
-                Run(name, task, entry.seed, "done", steps=entry.steps, score=entry.score, seconds=entry.seconds,
-                    flops=empty, epochs=empty, epochs_done=empty)
+                Run(name, task, entry.seed, "done", steps=entry.steps, score=entry.score, flops=empty,
+                    update_flops=entry.total, processor=empty, epochs=entry.epochs, epochs_done=entry.epochs)
             )  # fmt: skip
 
 
@@ -161,6 +170,6 @@ def _budgets(tasks: Iterable[str], runs: Sequence[Run], imported: bool) -> tuple
     if imported:
         notes.append(
             "Imported logs carry no configuration: whether their settings equal those of the other methods is not "
-            "verified, and their FLOPs are unknown."
+            "verified. Their compute is given in epochs, where they tell those, and only among themselves."
         )
     return budget, tuple(notes)

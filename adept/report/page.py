@@ -1,8 +1,4 @@
-"""One self-contained HTML page: text and tables from here, charts by a small script of ours, no network.
-
-A charting library would add some four megabytes to every committed report and slow its opening; the handful of
-charts that a report needs are a few hundred lines, follow dark mode, and can be read.
-"""
+"""One self-contained HTML page: text, tables and the figures' own SVGs; a script of ours draws the curves that move."""
 
 from __future__ import annotations
 
@@ -15,10 +11,14 @@ from importlib import resources
 
 from adept.report import sections
 from adept.report.analysis import Analysis
-from adept.report.figures import Drawing
+from adept.report.figures import FRAME, GRID, SOFT, Drawing
 from adept.report.payload import payload, to_json
 from adept.report.style import looks
 from adept.report.summary import Summary
+from adept.report.wording import counted
+
+SECTIONS = {"glance": "Over all tasks", "epochs": "Epochs", "more": "More figures"}
+"""Where figures stand; what is under more is folded up."""
 
 
 def asset(name: str) -> str:
@@ -29,39 +29,33 @@ def asset(name: str) -> str:
 def render_page(analysis: Analysis, summary: Summary, drawings: Sequence[Drawing], tables: Sequence[str]) -> str:
     """Return the page."""
     comparison = analysis.comparison
-    script = asset("charts.js") + asset("page.js")
+    script = asset("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    captions = {drawing.name: drawing.caption for drawing in drawings}
     seeds = sorted({len(comparison.planned(method.name, task)) for method in comparison.methods
                     for task in comparison.tasks} - {0})  # fmt: skip
     count = " to ".join(str(number) for number in dict.fromkeys([seeds[0], seeds[-1]])) if seeds else "no"
     parts = {
         "title": escape(comparison.title),
         "subtitle": escape(
-            f"{_count(len(comparison.methods), 'method')}, {_count(len(comparison.tasks), 'task')}, "
-            f"{count} seeds each; baseline {comparison.label(comparison.baseline)}"
+            f"{counted(len(comparison.methods), 'method')}, {counted(len(comparison.tasks), 'task')}, {count} seeds "
+            f"each; baseline {comparison.label(comparison.baseline)}; decided by {analysis.criterion}"
         ),
         "style": asset("page.css") + _colours(analysis),
         "script": script,
         "script_hash": f"'sha256-{digest}'",
         "data": to_json(payload(analysis)),
         "summary": sections.findings(summary),
-        "scatter_caption": escape(captions.get("score-against-compute", "")),
-        "profile_caption": escape(captions.get("performance-profile", "")),
-        "methods": sections.methods(analysis),
+        "methods": sections.methods(analysis, summary),
+        "tasks": sections.task_tables(analysis),
         "scores": sections.scores(analysis),
-        "phases": sections.phases(analysis),
         "cells": sections.cells(analysis),
         "measured": sections.measured(analysis),
         "configuration": sections.configuration(analysis),
         "files": _files(drawings, tables),
+        **{place: _figures(analysis, drawings, place) for place in SECTIONS},
     }
     # One pass, so that nothing that is put in is looked at again.
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], asset("page.html"))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def _colours(analysis: Analysis) -> str:
@@ -69,6 +63,38 @@ def _colours(analysis: Analysis) -> str:
     light = "".join(f"--m{index}:{look.light};" for index, look in enumerate(appearance))
     dark = "".join(f"--m{index}:{look.dark};" for index, look in enumerate(appearance))
     return f":root{{{light}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}\n"
+
+
+def _figures(analysis: Analysis, drawings: Sequence[Drawing], section: str) -> str:
+    """Return a section with its figures; nothing where it has none."""
+    parts = []
+    for drawing in drawings:
+        if drawing.section != section:
+            continue
+        body = (
+            f'<div class="figure" role="img" aria-label="{escape(drawing.title)}">{inline(analysis, drawing)}</div>'
+            f"<figcaption>{escape(drawing.caption)}</figcaption>"
+        )
+        if section == "more":
+            parts.append(f"<details><summary>{escape(drawing.title)}</summary><figure>{body}</figure></details>")
+        else:
+            parts.append(f"<figure><h3>{escape(drawing.title)}</h3>{body}</figure>")
+    figures = "\n".join(parts)
+    return f'<section id="{section}">\n<h2>{SECTIONS[section]}</h2>\n{figures}\n</section>' if parts else ""
+
+
+def inline(analysis: Analysis, drawing: Drawing) -> str:
+    """Return a figure's SVG for the page: its ids made unique, its methods marked, its colours those of the theme."""
+    svg = drawing.svg[drawing.svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", svg, flags=re.S)
+    svg = re.sub(r">\s+<", "><", re.sub(r"\s+", " ", svg))
+    svg = re.sub(r' xmlns(:xlink)?="[^"]*"| version="[^"]*"', "", svg).replace("xlink:href", "href")
+    svg = re.sub(r'id="m(\d+)-\d+"', r'class="m\1"', svg)
+    svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{drawing.name}-", svg)
+    svg = svg.replace("'DejaVu Sans'", "system-ui, sans-serif")
+    colours = {SOFT: "soft", FRAME: "faint", GRID: "grid", "#ffffff": "ground", "#000000": "ink", "#1d2126": "ink"}
+    theme = {**{look.light: f"m{index}" for index, look in enumerate(looks(analysis.comparison).values())}, **colours}
+    return re.sub(r"#[0-9a-f]{6}\b", lambda match: f"var(--{theme[match[0]]})" if match[0] in theme else match[0], svg)
 
 
 def _files(drawings: Sequence[Drawing], tables: Sequence[str]) -> str:

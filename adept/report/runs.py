@@ -13,14 +13,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from adept import cost
 from adept.config import Config
 from adept.runs.records import read_config, read_evaluations, read_iterations, read_starts, read_status
 from adept.studies.results import Cell, StudyResults
 
 Array = npt.NDArray[np.float64]
 
-PHASES = {"environment": "environment_seconds", "sampling": "inference_seconds", "update": "update_seconds"}
-"""Phases of an iteration, and the column of each one's seconds."""
+PROCESSOR = "processor_seconds"
+"""The column of processor time; wall time says little where a machine is shared, and is left out."""
+STATES = ("running", "interrupted", "failed", "missing")
+"""What a run may be that is not done."""
+WATCHED = ("slope_z", "update_worth", "stride", "gain/")
+"""Columns, or their beginnings, that hindsight leaves in a record."""
 METHOD_KEYS = ("scheduler", "scheduler_options", "arms", "target_kl", "stopping")
 """What makes a method of a run outside any study."""
 
@@ -37,15 +42,16 @@ class Method:
 
     @property
     def family(self) -> str:
-        """What chooses the epochs: a scheduler's name, target-kl, or imported."""
+        """What chooses the epochs: a scheduler's name, stopping (a rule that ends updates early), or imported."""
         if self.config is None:
             return "imported"
-        return "target-kl" if self.config.target_kl is not None else self.config.scheduler
+        stops = self.config.scheduler == "fixed" and self.config.stopping
+        return "stopping" if stops else self.config.scheduler
 
     @property
     def adaptive(self) -> bool:
-        """Whether the number of epochs varies during a run."""
-        return self.config is not None and (len(self.config.arms) > 1 or self.config.target_kl is not None)
+        """Whether something chooses or cuts the epochs, or the learning rate, during a run."""
+        return self.config is not None and (self.config.scheduler != "fixed" or bool(self.config.stopping))
 
     @property
     def fixed_epochs(self) -> int | None:
@@ -67,11 +73,14 @@ class Run:
     steps: Array = field(default_factory=lambda: np.empty(0))
     score: Array = field(default_factory=lambda: np.empty(0))
     flops: Array = field(default_factory=lambda: np.empty(0))
-    seconds: Array = field(default_factory=lambda: np.empty(0))
+    update_flops: Array = field(default_factory=lambda: np.empty(0))
+    """cumulative FLOPs of updates and of watching them; of imported logs, epochs"""
+    processor: Array = field(default_factory=lambda: np.empty(0))
+    """processor seconds, NaN where they were not recorded"""
     epochs: Array = field(default_factory=lambda: np.empty(0))
     epochs_done: Array = field(default_factory=lambda: np.empty(0))
-    phases: Mapping[str, float] = field(default_factory=dict)
-    """seconds of each phase"""
+    watched: Mapping[str, Array] = field(default_factory=dict)
+    """what the next rollout said of each update, by column"""
     test: float = math.nan
     """mean return on test levels at the end"""
     energy: float = math.nan
@@ -113,15 +122,28 @@ def with_records(run: Run, columns: Mapping[str, Array], evaluations: Sequence[M
         steps=columns["step"],
         score=columns["score"],
         flops=columns["flops"],
-        seconds=columns["seconds"],
+        update_flops=update_flops(run.config, columns),
+        processor=columns.get(PROCESSOR, np.full(len(columns["step"]), math.nan)),
         epochs=columns["epochs"],
         epochs_done=columns["epochs_done"],
-        phases={phase: float(np.nansum(columns[column])) for phase, column in PHASES.items() if column in columns},
-        test=test_score(evaluations, float(columns["step"][-1])),
+        watched={name: values for name, values in columns.items() if name.startswith(WATCHED)},
+        test=score_on_test_levels(evaluations, float(columns["step"][-1])),
     )
 
 
-def test_score(rows: Sequence[Mapping[str, str]], step: float) -> float:
+def update_flops(config: Config | None, columns: Mapping[str, Array]) -> Array:
+    """Return the cumulative FLOPs of all but sampling: the updates, and what watching them cost.
+
+    The first iteration has no update to judge, so its FLOPs and epochs tell those of one forward pass.
+    """
+    total = columns["flops"]
+    if config is None or columns["iteration"][0] != 1:
+        return np.full(len(total), math.nan)
+    forward = total[0] / cost.iteration(config, columns["epochs_done"][0])
+    return np.asarray(total - forward * cost.sampling(config) * columns["iteration"], np.float64)
+
+
+def score_on_test_levels(rows: Sequence[Mapping[str, str]], step: float) -> float:
     """Return the mean return on test levels of the sampled policy at the end, over all episodes played there."""
     rows = [row for row in rows if row["levels"] == "test" and row["deterministic"].lower() in ("false", "0")]
     rows = [row for row in rows if float(row["step"]) == step]
@@ -129,9 +151,6 @@ def test_score(rows: Sequence[Mapping[str, str]], step: float) -> float:
     if not sum(episodes):
         return math.nan
     return float(np.average([float(row["return_mean"]) for row in rows], weights=episodes))
-
-
-test_score.__test__ = False  # type: ignore[attr-defined]  # pytest takes the name for a test
 
 
 def loose_runs(directory: Path) -> tuple[list[Method], list[Run]]:

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-from adept.report.analysis import REACH, Analysis
-from adept.report.curves import phase_flops, phase_seconds
+from adept.report.analysis import WORDS, Analysis, MethodResult
+from adept.report.comparison import REACH
+from adept.report.runs import STATES
+from adept.report.scales import MARGIN
 from adept.report.statistics import Estimate
-from adept.report.style import PHASES
-from adept.report.summary import Summary, number, percent, unit
-
-STATES = ("failed", "missing", "interrupted", "running")
+from adept.report.summary import Summary
+from adept.report.wording import bracket, duration, energy, number, percent, readable
 
 
 def table(header: Sequence[str], rows: Iterable[str], *, sortable: bool = False, kind: str = "") -> str:
@@ -29,8 +29,17 @@ def table(header: Sequence[str], rows: Iterable[str], *, sortable: bool = False,
 
 def cell(text: str, sort: float | None = None, kind: str = "") -> str:
     """Return a cell of escaped text, with the number it sorts by."""
-    key = f' data-v="{sort:.6g}"' if sort is not None and math.isfinite(sort) else ""
+    key = f' data-v="{sort:.6g}"' if sort is not None and not math.isnan(sort) else ""
     return f"<td{f' class={chr(34)}{kind}{chr(34)}' if kind else ''}{key}>{escape(text)}</td>"
+
+
+def estimate_cell(estimate: Estimate | None, best: float = math.nan) -> str:
+    """Return a cell of a value with its interval below."""
+    if estimate is None or not math.isfinite(estimate.value):
+        return "<td>–</td>"
+    spread = f'<small class="under">{bracket(estimate)}</small>' if estimate.has_interval else ""
+    kind = ' class="best"' if estimate.value == best else ""
+    return f'<td{kind} data-v="{estimate.value:.6g}">{escape(number(estimate.value))}{spread}</td>'
 
 
 def tied(text: str) -> str:
@@ -39,87 +48,118 @@ def tied(text: str) -> str:
     return escape(text.replace(" %", "\u00a0%"))
 
 
+def badge(word: str) -> str:
+    """Return a word as a badge."""
+    return f'<span class="badge {word.replace(" ", "-")}">{word}</span>'
+
+
+def row_of(analysis: Analysis, name: str, cells: Iterable[str]) -> str:
+    """Return a method's row, with its colour, and marked where it is the baseline."""
+    comparison = analysis.comparison
+    index = [method.name for method in comparison.methods].index(name)
+    base = ' class="base"' if name == comparison.baseline else ""
+    head = f'<i class="dot" style="background:var(--m{index})"></i>{escape(comparison.label(name))}'
+    return f'<tr{base} data-m="{index}"><th scope="row">{head}</th>{"".join(cells)}</tr>'
+
+
 def findings(summary: Summary) -> str:
-    """Return the summary: headline, significance, compute, what each scheduler is worth, what to beware of."""
+    """Return the summary: what differs, which K to use, what each scheduler is worth, what to beware of."""
     parts = [f'<p class="headline">{tied(summary.headline)}</p>']
-    parts += [f"<p>{tied(text)}</p>" for text in (summary.significance, summary.compute, summary.cells) if text]
+    parts += [f"<p>{tied(text)}</p>" for text in (*summary.differences, summary.cells)]
+    if summary.epochs:
+        items = "".join(f"<dt>{escape(entry.place)}</dt><dd>{tied(entry.text)}</dd>" for entry in summary.epochs)
+        parts.append(f'<h3>Which K should I use, and what does it save?</h3><dl class="epochs">{items}</dl>')
     if summary.keep:
-        items = "".join(
-            f'<li><span class="badge {worth.state.replace(" ", "-")}">{worth.state}</span>'
-            f"<span><b>{escape(worth.label)}</b><small>{tied(worth.reason)}</small></span></li>"
-            for worth in summary.keep
+        items = "".join(f"<li>{badge(verdict.state)}<span><b>{escape(verdict.label)}</b><small>{tied(verdict.reason)}"
+                        "</small></span></li>" for verdict in summary.keep)  # fmt: skip
+        parts.append(
+            f'<h3>Does each adaptive method earn its keep against the fixed K?</h3><ul class="keep">{items}</ul>'
         )
-        parts.append(f'<h3>Does each scheduler earn its keep?</h3><ul class="keep">{items}</ul>')
     if summary.warnings:
         notices = "".join(f'<li class="notice">{escape(text)}</li>' for text in summary.warnings)
         parts.append(f'<ul class="notices">{notices}</ul>')
     return "\n".join(parts)
 
 
-def _estimate(estimate: Estimate | None, best: float = math.nan) -> str:
-    if estimate is None or not math.isfinite(estimate.value):
-        return "<td>–</td>"
-    spread = f"[{number(estimate.low)}, {number(estimate.high)}]" if estimate.has_interval else ""
-    spread = f'<small class="under">{spread}</small>' if spread else ""
-    kind = ' class="best"' if estimate.value == best else ""
-    return f'<td{kind} data-v="{estimate.value:.6g}">{escape(number(estimate.value))}{spread}</td>'
+def methods(analysis: Analysis, summary: Summary) -> str:
+    """Return the sortable table of methods; columns that no method has a number for are left out."""
+    comparison, results = analysis.comparison, analysis.methods
+    best = max(map(analysis.iqm, analysis.scored), default=math.nan)
+    keep = {verdict.method: verdict.state for verdict in summary.keep}
+    others = [measure for measure in WORDS if measure in analysis.scales and measure != comparison.criterion]
 
+    def iqm(result: MethodResult, measure: str) -> Estimate | None:
+        return result.aggregates[measure]["iqm"] if measure in result.aggregates else None
 
-def methods(analysis: Analysis) -> str:
-    """Return the sortable table of methods."""
-    comparison = analysis.comparison
-    tested = any(result.test for result in analysis.methods.values())
-    metered = any(math.isfinite(result.energy) for result in analysis.methods.values())
-    header = ["Method", "Runs", "IQM", "P(better than baseline)", "Compute", "Time per run",
-              *(["Energy per run"] if metered else []), "Mean K",
-              "Area, equal steps", "Area, equal FLOPs", *(["Test IQM"] if tested else []), "Keep"]  # fmt: skip
-    best = max((result.train["iqm"].value for result in analysis.methods.values() if result.train), default=math.nan)
-    words = {verdict.method: {True: "earned", False: "not earned", None: "unknown"}[verdict.earned]
-             for verdict in analysis.verdicts}  # fmt: skip
-    rows = []
-    for index, method in enumerate(comparison.methods):
-        result = analysis.methods[method.name]
-        keep = words.get(method.name)
-        badge = f'<span class="badge {keep.replace(" ", "-")}">{keep}</span>' if keep else "–"
-        front = " ◆" if method.name in analysis.pareto else ""
-        cells = [
-            f'<th scope="row"><i class="dot" style="background:var(--m{index})"></i>{escape(method.label)}</th>',
-            cell(f"{result.done}/{result.planned}", result.done, "few" if result.done < result.planned else ""),
-            _estimate(result.train["iqm"] if result.train else None, best),
-            _estimate(result.improvement),
-            cell(percent(result.compute) + front, result.compute),
-            cell(duration(result.seconds), result.seconds),
-            *([cell(energy(result.energy), result.energy)] if metered else []),
-            cell(number(result.epochs), result.epochs),
-            _estimate(result.area_steps),
-            _estimate(result.area_flops),
-        ]
-        if tested:
-            cells.append(_estimate(result.test["iqm"] if result.test else None))
-        base = ' class="base"' if method.name == comparison.baseline else ""
-        rows.append(f"<tr{base}>{''.join(cells)}<td>{badge}</td></tr>")
+    def known(values: Iterable[float]) -> bool:
+        return any(map(math.isfinite, values))
+
+    columns: dict[str, list[str]] = {
+        "Runs": [cell(f"{result.done}/{result.planned}", result.done, "few" if result.done < result.planned else "")
+                 for result in results.values()],
+        f"IQM, {analysis.criterion}": [estimate_cell(iqm(result, comparison.criterion), best)
+                                       for result in results.values()],
+        "Against the baseline": [f"<td>{badge(result.standing)}</td>" if result.standing else "<td>–</td>"
+                                 for result in results.values()],
+        "P(better than baseline)": [estimate_cell(result.improvement) for result in results.values()],
+        "Update FLOPs": [cell(percent(result.update_compute) + (" ◆" if name in analysis.pareto else ""),
+                              result.update_compute) for name, result in results.items()],
+        "All FLOPs": [cell(percent(result.compute), result.compute) for result in results.values()],
+        "Mean K": [cell(number(result.epochs), result.epochs) for result in results.values()],
+    }  # fmt: skip
+    if known(result.processor for result in results.values()):
+        columns["Processor time"] = [cell(duration(result.processor), result.processor) for result in results.values()]
+    if known(result.energy for result in results.values()):
+        columns["Energy per run"] = [cell(energy(result.energy), result.energy) for result in results.values()]
+    for measure in others:
+        if any(measure in result.aggregates for result in results.values()):
+            columns[f"IQM, {WORDS[measure]}"] = [estimate_cell(iqm(result, measure)) for result in results.values()]
+    columns["Area, equal FLOPs"] = [estimate_cell(result.area_flops) for result in results.values()]
+    columns["Keep"] = [f"<td>{badge(keep[name])}</td>" if name in keep else "<td>–</td>" for name in results]
+    rows = [row_of(analysis, name, [cells[place] for cells in columns.values()])
+            for place, name in enumerate(results)]  # fmt: skip
     caption = (
-        f"Scores {unit(analysis)}, 95 % intervals in brackets; one setting per method over all tasks. ◆ marks the "
-        "Pareto front of score and compute. Areas are mean heights of the learning curve, up to the budget of steps, "
-        "and up to the FLOPs of the thriftiest method. The table sorts by any column."
+        f"The criterion is the {analysis.quantity}; 95 % intervals below the values; one setting per "
+        "method over all tasks. Against the baseline: tests of the IQM, corrected for the number of methods. ◆: on "
+        "the Pareto front of score and update FLOPs. Area: mean height of the learning curve up to the FLOPs of the "
+        "cheapest method. The table sorts by any column."
     )
-    return f'{table(header, rows, sortable=True)}<p class="caption">{escape(caption)}</p>'
+    return f'{table(["Method", *columns], rows, sortable=True)}<p class="caption">{escape(caption)}</p>'
 
 
-def duration(seconds: float) -> str:
-    """Return a time as people say it."""
-    if not math.isfinite(seconds):
-        return "–"
-    if seconds < 90:
-        return f"{seconds:.3g} s"
-    return f"{seconds / 60:.3g} min" if seconds < 5400 else f"{seconds / 3600:.3g} h"
-
-
-def energy(kilowatt_hours: float) -> str:
-    """Return an energy in watt-hours, or in kilowatt-hours where those are many."""
-    if not math.isfinite(kilowatt_hours):
-        return "–"
-    return f"{1000 * kilowatt_hours:.3g} Wh" if kilowatt_hours < 1 else f"{kilowatt_hours:.3g} kWh"
+def task_tables(analysis: Analysis) -> str:
+    """Return one table per task; the page shows that of the chosen one."""
+    comparison, found = analysis.comparison, []
+    for task in comparison.tasks:
+        here = {method.name: result for method in comparison.methods
+                if (result := analysis.tasks.get((method.name, task)))}  # fmt: skip
+        base = analysis.tasks.get((comparison.baseline, task))
+        best = max((result.score.value for result in here.values() if result.done), default=math.nan)
+        tested = any(math.isfinite(result.test.value) for result in here.values())
+        rows = []
+        for name, result in here.items():
+            spent = result.update_flops / base.update_flops if base else math.nan
+            rows.append(row_of(analysis, name, [
+                cell(f"{result.done}/{result.planned}", result.done, "few" if result.done < result.planned else ""),
+                estimate_cell(result.score, best), estimate_cell(result.area),
+                *([estimate_cell(result.test)] if tested else []),
+                cell(number(100 * result.difference.value, 0) + " %" if result.difference else "–",
+                     result.difference.value if result.difference else None),
+                cell(number(result.p, 3), result.p), cell(percent(spent), spent),
+                cell(number(result.epochs), result.epochs), cell(f"{result.reached}/{result.done}", result.reached),
+                cell(readable(result.reach_steps), result.reach_steps),
+            ]))  # fmt: skip
+        header = ["Method", "Runs", "Final score", "Mean score", *(["Test score"] if tested else []), "Difference",
+                  "p (Holm)", "Update FLOPs", "Mean K", "Reached", "Median steps"]  # fmt: skip
+        caption = (
+            f"Difference to the baseline: of the mean {analysis.quantity}; p is corrected for the method's tasks. "
+            f"Reached: finished runs that came to a score of {number(comparison.thresholds[task])}, and the median of "
+            "the steps until then (never: half of them or more did not)."
+        )
+        title = f"<h3>{escape(comparison.short[task])} in numbers</h3>"
+        found.append(f'<div class="cells" data-task="{escape(task)}">{title}{table(header, rows, sortable=True)}'
+                     f'<p class="caption">{escape(caption)}</p></div>')  # fmt: skip
+    return "\n".join(found)
 
 
 def scores(analysis: Analysis) -> str:
@@ -153,42 +193,6 @@ def scores(analysis: Analysis) -> str:
     return f'{table(header, rows, sortable=True, kind="tasks")}<p class="caption">{escape(caption)}</p>'
 
 
-def phases(analysis: Analysis) -> str:
-    """Return the share of time and FLOPs by phase as bars."""
-    comparison = analysis.comparison
-    rows = []
-    for index, method in enumerate(comparison.methods):
-        seconds, flops = phase_seconds(comparison, method.name), phase_flops(comparison, method.name)
-        if seconds and flops:
-            rows.append(
-                f'<tr><th scope="row"><i class="dot" style="background:var(--m{index})"></i>{escape(method.label)}</th>'
-                f"<td>{_bar(seconds)}</td><td>{_bar(flops)}</td></tr>"
-            )
-    if not rows:
-        return '<p class="muted">No finished run has recorded its phases.</p>'
-    swatches = "".join(
-        f'<span class="swatch"><i style="background:{colour}"></i>{phase}</span>' for phase, colour in PHASES.items()
-    )
-    caption = (
-        "Wall-clock time and FLOPs of all finished runs by phase: stepping the environments, the network while "
-        "sampling, the update, and the rest. The environments' own FLOPs are not counted."
-    )
-    return (
-        f'<p class="legend">{swatches}</p>{table(["Method", "Wall-clock time, %", "FLOPs, %"], rows)}'
-        f'<p class="caption">{escape(caption)}</p>'
-    )
-
-
-def _bar(shares: dict[str, float]) -> str:
-    parts = []
-    for phase, share in shares.items():
-        light = ' class="light"' if phase in ("sampling", "rest") else ""
-        text = f"{100 * share:.0f}" if share >= 0.07 else ""
-        parts.append(f'<i{light} style="width:{100 * share:.2f}%;background:{PHASES[phase]}" title="{phase} '
-                     f'{100 * share:.1f} %">{text}</i>')  # fmt: skip
-    return f'<div class="bar">{"".join(parts)}</div>'
-
-
 def cells(analysis: Analysis) -> str:
     """Return finished of planned runs for every method and task, and each run that is not finished, with its error."""
     comparison = analysis.comparison
@@ -219,25 +223,36 @@ def measured(analysis: Analysis) -> str:
     comparison = analysis.comparison
     label = comparison.label(comparison.baseline)
     kinds = {
-        "ratio": f"divided by {label}'s mean score on the same task",
+        "ratio": f"divided by {label}'s mean on the same task",
         "progress": f"turned into shares of {label}'s improvement: (score − start) / ({label}'s mean − start), start "
         f"being the first score of {label}",
+        "budget": "shares of the budget of steps that were left when the score reached the threshold (0: never)",
         "none": "left as they are",
     }
-    scale = analysis.scale
+    scale = analysis.criterion_scale
     texts = [
-        "Score: mean return of the last 100 training episodes at the end of the budget. Smoothing: none beyond that.",
-        f"Normalisation: scores are {kinds[scale.kind]}, taken as a constant." if scale else "",
+        f"Criterion: {analysis.criterion}, as the study declares it.",
+        "Score: mean return of the last 100 training episodes. Final score: that at the end of the budget. Mean score: "
+        "its mean over the run (the area under the learning curve). Smoothing: none beyond that.",
+        f"Normalisation: values of the criterion are {kinds[scale.kind]}, taken as a constant." if scale else "",
         f"Intervals: 95 %, percentiles of {analysis.resamples:,} stratified bootstrap resamples (seeds resampled "
-        "within each task), seeded; none where a cell has one run. Those of the table are not corrected for the "
-        "number of methods; the sentence on significance is.",
+        "within each task), seeded, not corrected for the number of methods; none where a cell has one run.",
         "IQM: mean of the middle half of all runs. Optimality gap: average shortfall from 1. Probability of "
         "improvement: share of pairs of runs on the same task that are won, ties counting half, averaged over tasks.",
-        "Compute: FLOPs of the network for sampling and updates, relative to the baseline, averaged over tasks.",
-        f"Reached {percent(REACH)}: first step at which the score is at {percent(REACH)} of the baseline's final mean.",
-        "Keep: a scheduler earns its keep if its runs beat those of fixed K=1 on score (the interval of the "
-        "probability lies above ½) and it spends less compute than always using its largest arm.",
-        "Only finished runs count; a method without a finished run on some task has no aggregate.",
+        f"Tests: permutation tests ({5 * analysis.resamples:,} draws; runs exchanged within each task) of the "
+        "difference of IQMs over all tasks, or of means on one; p is corrected for the number of methods, or of tasks "
+        f"(Holm). Not worse: the IQM is shown to be less than {percent(MARGIN)} below (of the baseline's score, or of "
+        "the budget).",
+        f"Update FLOPs: FLOPs of updates, and of judging them in hindsight, relative to {label}, averaged over tasks. "
+        "All FLOPs: with the network's forward passes while sampling. The environments' own are not counted.",
+        f"Reached: first step at which the score is at the study's threshold, or {percent(REACH)} of the way to the "
+        "baseline's final mean.",
+        "Keep: an adaptive method earns its keep if it is better than the best fixed K of equal or lower update FLOPs, "
+        f"or not worse (within {percent(MARGIN)}) than the best fixed K of all at lower FLOPs where no fixed K that "
+        "costs no more is shown to be so; and if it does not lie below the line between the fixed K around it. All "
+        "tests made are corrected together (Holm).",
+        "Only finished runs count; a method without a finished run on some task has no aggregate. Times are processor "
+        "times, and left out where only wall time was recorded.",
         *comparison.notes,
     ]
     return f'<ul class="plain">{"".join(f"<li>{escape(text)}</li>" for text in texts if text)}</ul>'

@@ -1,4 +1,4 @@
-"""Aggregates over tasks and seeds with stratified bootstrap intervals (Agarwal et al. 2021), in NumPy, seeded.
+"""Aggregates and tests over tasks and seeds: stratified bootstrap (Agarwal et al. 2021), permutations, NumPy, seeded.
 
 Scores come as one array of runs per task, and tasks may have different numbers of runs: a resample draws as many
 runs as there are, with replacement, within each task. Intervals are percentiles of the resampled values.
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 RESAMPLES = 2000
 LEVEL = 0.95
-THRESHOLDS = np.linspace(0.0, 2.0, 81)
+PERMUTATIONS = 10_000
 
 Array = npt.NDArray[np.float64]
 Scores = Sequence[npt.ArrayLike]
@@ -146,13 +146,62 @@ def probability_of_improvement(
     return Estimate(value, _chance(low), _chance(high))
 
 
+def difference(
+    scores: Scores, others: Scores, *, metric: str = "iqm", resamples: int = RESAMPLES, seed: int = 0
+) -> Estimate:
+    """Return how far one method's aggregate is above another's, with the interval of resampling both."""
+    mine, theirs = Strata(scores), Strata(others)
+    measure = METRICS[metric]
+    value = float(measure(mine, mine.values) - measure(theirs, theirs.values))
+    if (mine.counts < 2).any() or (theirs.counts < 2).any():
+        return Estimate(value)
+    drawn = measure(mine, mine.resample(resamples, seed)) - measure(theirs, theirs.resample(resamples, seed + 1))
+    return Estimate(value, *_percentiles(drawn, LEVEL))
+
+
+def permutation_p(
+    scores: Scores, others: Scores, *, metric: str = "iqm", margin: float = 0.0, two_sided: bool = False,
+    draws: int = PERMUTATIONS, seed: int = 0,
+) -> float:  # fmt: skip
+    """Return the p-value of "one method's aggregate is above the other's less a margin".
+
+    Runs are exchanged between the methods within each task; p is the share of arrangements, the observed one among
+    them, whose difference is at least as large. With a margin, by which scores are raised first, this tests
+    non-inferiority.
+    """
+    mine, theirs = Strata([np.asarray(task, np.float64) + margin for task in scores]), Strata(others)
+    random = np.random.default_rng(seed)
+    firsts, rests = [], []
+    for start, count, other, size in zip(mine.starts, mine.counts, theirs.starts, theirs.counts, strict=True):
+        pool = np.concatenate([mine.values[start : start + count], theirs.values[other : other + size]])
+        rows = pool[np.argsort(random.random((draws, len(pool))), axis=1)]
+        rows = np.concatenate([pool[None], rows])  # the first row is what was observed
+        firsts.append(rows[:, :count])
+        rests.append(rows[:, count:])
+    measure = METRICS[metric]
+    statistic = measure(mine, np.concatenate(firsts, axis=1)) - measure(theirs, np.concatenate(rests, axis=1))
+    if two_sided:
+        statistic = np.abs(statistic)
+    slack = 1e-9 * max(1.0, float(np.abs(mine.values).max()))  # equal sums may differ in their last digit
+    return float((statistic >= statistic[0] - slack).mean())
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values corrected for their number (Holm 1979): reject those that are below the level."""
+    order = np.argsort(p_values, kind="stable")
+    stepped = np.maximum.accumulate([(len(order) - rank) * p_values[index] for rank, index in enumerate(order)])
+    corrected = np.empty(len(order))
+    corrected[order] = np.minimum(stepped, 1.0)
+    return [float(value) for value in corrected]
+
+
 def _chance(value: float) -> float:
     """Return a probability without the rounding of sums, so that certainty reads 1."""
     return round(float(value), 12)
 
 
 def performance_profile(
-    scores: Scores, thresholds: Array = THRESHOLDS, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
+    scores: Scores, thresholds: Array, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
 ) -> tuple[Array, Array, Array]:
     """Return the share of runs that score above each threshold, tasks counting equally, and its band."""
     strata = Strata(scores)
@@ -184,21 +233,6 @@ def curve_interval(
     if known.any():
         low[known], high[known] = _bounds(strata.weights(resamples, seed) @ rows[:, known], level)
     return mean, low, high
-
-
-def normalize(scores: Scores, baseline: Scores) -> list[Array]:
-    """Divide each task's scores by the baseline's mean there; a mean that is not above 0 is refused.
-
-    The baseline's mean is taken as a constant: intervals do not include its own uncertainty.
-    """
-    means = [float(np.mean(np.asarray(task, np.float64))) for task in baseline]
-    bad = [index for index, mean in enumerate(means) if not mean > 0]
-    if bad:
-        raise ValueError(
-            f"scores cannot be divided by a baseline whose mean is not above 0 (task {bad[0]}: {means[bad[0]]:.4g}); "
-            "choose another baseline, or measure progress from the start of training"
-        )
-    return [np.asarray(task, np.float64) / mean for task, mean in zip(scores, means, strict=True)]
 
 
 def area_under_curve(x: Array, y: Array, budget: float) -> float:

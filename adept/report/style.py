@@ -5,26 +5,31 @@ The hues are Okabe and Ito's, which people with any colour vision tell apart; da
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from adept.report.comparison import Comparison
 
 BASELINE = ("#2b2f36", "#e6e8eb")
-# Shades for light and for dark ground.
-FAMILIES: dict[str, tuple[tuple[str, str], ...]] = {
-    "ucb": (("#0072b2", "#4db2ec"), ("#56a0d3", "#9ad1f5"), ("#004a75", "#2b8cc9"), ("#7f9fd0", "#c0d8f2")),
-    "thompson": (("#d55e00", "#ff8a3d"), ("#e8935a", "#ffb98a"), ("#8f3f00", "#d96a1d"), ("#b5743f", "#f0d0b8")),
-    "round-robin": (("#009e73", "#2fcb9f"), ("#5bbd9f", "#8fe3cb"), ("#00614a", "#1fa07c"), ("#7fa898", "#c5efe2")),
-    "fixed": (("#c98a00", "#f2b632"), ("#8a6200", "#c99a3c"), ("#dfb04a", "#fbd98c"), ("#6b5a2e", "#a8925a")),
-    "target-kl": (("#b5588d", "#e08fbd"), ("#7d3560", "#b96a97"), ("#d79cbf", "#f2c4de"), ("#8f6a80", "#cba9bd")),
-    "imported": (("#7a5fb0", "#b39ae6"), ("#4f6d7a", "#9bb8c4"), ("#a0522d", "#d99a7a"), ("#5f7f2f", "#a8c878")),
+# From dark to light, on light ground; unknown schedulers take a hue that is free.
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "hindsight": ("#5b1f7a", "#9a4fc2", "#b57fd4"),
+    "ucb": ("#003f66", "#0072b2", "#5aa5d6"),
+    "thompson": ("#8f3f00", "#d55e00", "#e88a4e"),
+    "round-robin": ("#00523c", "#009e73", "#4fb898"),
+    "fixed": ("#4d3800", "#b97f00", "#d9a227"),
+    "stopping": ("#7d3560", "#b5588d", "#cf85b0"),
 }
+SPARE = (
+    ("#1f5c63", "#2f8f9b", "#8fc9d0"), ("#6b2f2f", "#b34747", "#dd9a9a"), ("#405a1c", "#6f9a2f", "#b3cf85"),
+    ("#3c3f73", "#6468b8", "#aeb1de"), ("#5f4b3b", "#97765c", "#c9b29f"), ("#3f4c55", "#6d818d", "#aebac2"),
+)  # fmt: skip
 DASHES: tuple[tuple[float, ...], ...] = ((), (6, 2.5), (1.5, 2), (7, 2.5, 1.5, 2.5))
 MARKERS = "osD^vPX*"
 
-ARMS = ("#d5e8c8", "#8fcfb8", "#41a9bd", "#2a78b5", "#3f55a6", "#5b3a94")
-"""Few epochs light, many dark."""
-PHASES = {"environment": "#8d96a0", "sampling": "#56b4e9", "update": "#0072b2", "rest": "#cfd4d9"}
+ARMS = ("#d5e8c8", "#8fcfb8", "#41a9bd", "#2a78b5", "#3f55a6", "#5b3a94", "#3d1456")
+"""Few epochs light, many dark; as many shades in between as there are numbers of epochs."""
+PHASES = {"sampling": "#56b4e9", "update": "#0072b2", "watching": "#9a4fc2"}
 
 
 @dataclass(frozen=True)
@@ -38,28 +43,39 @@ class Look:
     width: float = 1.6
 
 
+def ramp(stops: Sequence[str], share: float) -> str:
+    """Return the colour at a share of the way along some stops."""
+    place = share * (len(stops) - 1)
+    index = min(int(place), len(stops) - 2)
+    first, second = (_channels(stops[index + step]) for step in (0, 1))
+    mixed = [round(a + (b - a) * (place - index)) for a, b in zip(first, second, strict=True)]
+    return "#" + "".join(f"{channel:02x}" for channel in mixed)
+
+
+def _channels(colour: str) -> tuple[int, ...]:
+    return tuple(int(colour[start : start + 2], 16) for start in (1, 3, 5))
+
+
 def looks(comparison: Comparison) -> dict[str, Look]:
-    """Assign every method its look, in the order in which methods are declared."""
-    seen: dict[str, int] = {}
-    result = {}
-    for method in comparison.methods:
-        if method.name == comparison.baseline:
-            result[method.name] = Look(*BASELINE, (), "o", 2.2)
-            continue
-        family = method.family if method.family in FAMILIES else "imported"
-        index = seen.get(family, 0)
-        seen[family] = index + 1
-        shades = FAMILIES[family]
-        light, dark = shades[index % len(shades)]
-        marker = MARKERS[(list(FAMILIES).index(family) + index) % len(MARKERS)]
-        result[method.name] = Look(light, dark, DASHES[(index + index // len(shades)) % len(DASHES)], marker)
-    return result
+    """Assign every method its look: shades of its family's hue, fixed ones in the order of their epochs."""
+    families: dict[str, list[str]] = {}
+    for method in sorted(comparison.methods, key=lambda entry: entry.fixed_epochs or 0):
+        if method.name != comparison.baseline:
+            families.setdefault(method.family, []).append(method.name)
+    found = {comparison.baseline: Look(*BASELINE, (), "o", 2.2)}
+    unknown = [family for family in families if family not in FAMILIES]
+    for number, (family, names) in enumerate(families.items()):
+        hue = FAMILIES.get(family) or SPARE[unknown.index(family) % len(SPARE)]
+        for index, name in enumerate(names):
+            light = ramp(hue, 0.5 if len(names) == 1 else index / (len(names) - 1))
+            dark = ramp((light, "#ffffff"), 0.42)
+            found[name] = Look(light, dark, DASHES[index % len(DASHES)], MARKERS[(number + index) % len(MARKERS)])
+    return {method.name: found[method.name] for method in comparison.methods}
 
 
-def arm_colours(arms: tuple[int, ...], everywhere: tuple[int, ...]) -> dict[int, str]:
+def arm_colours(arms: Sequence[int], everywhere: Sequence[int]) -> dict[int, str]:
     """Give every number of epochs its colour, the same for all methods of a comparison."""
-    ordered = sorted(everywhere)
+    ordered = sorted(set(everywhere))
     if len(ordered) == 1:
         return dict.fromkeys(arms, ARMS[3])
-    last = len(ARMS) - 1
-    return {arm: ARMS[round(ordered.index(arm) * last / (len(ordered) - 1))] for arm in arms}
+    return {arm: ramp(ARMS, ordered.index(arm) / (len(ordered) - 1)) for arm in arms}

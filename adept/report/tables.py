@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from adept.report.analysis import Analysis
 from adept.report.statistics import METRICS, Estimate
+from adept.report.verdicts import keep_verdicts
 
 Row = Sequence[object]
 
@@ -42,34 +43,37 @@ def three(name: str) -> list[str]:
 
 
 def methods_table(analysis: Analysis) -> str:
-    """Return one row per method: aggregates, compute and how many runs they rest on."""
-    header = ["method", "label", "runs_done", "runs_planned", "compute", "seconds", "epochs", "kwh"]
-    header += [column for kind in ("train", "test") for metric in METRICS for column in three(f"{kind}_{metric}")]
-    header += [*three("probability_of_improvement"), *three("area_steps"), *three("area_flops"), "pareto", "keep"]
-    keep = {verdict.method: verdict.earned for verdict in analysis.verdicts}
-    words = {True: "earned", False: "not earned", None: "unknown"}
+    """Return one row per method: aggregates of every measure, tests, compute and how many runs they rest on."""
+    measures = [measure for measure, scale in analysis.scales.items() if scale]
+    header = ["method", "label", "runs_done", "runs_planned", "compute", "update_compute", "processor_seconds",
+              "epochs", "kwh", "standing", "p", "p_not_worse", *three("iqm_difference"),
+              *three("probability_of_improvement"), *three("area_flops"), "pareto", "keep"]  # fmt: skip
+    header += [column for measure in measures for metric in METRICS for column in three(f"{measure}_{metric}")]
+    keep = {verdict.method: verdict.state for verdict in keep_verdicts(analysis)}
     rows = []
     for method in analysis.comparison.methods:
-        result = analysis.methods[method.name]
-        row: list[object] = [method.name, method.label, result.done, result.planned]
-        row += [result.compute, result.seconds, result.epochs, result.energy]
-        for table in (result.train, result.test):
-            for metric in METRICS:
-                row += bounds(table[metric] if table else None)
-        row += [*bounds(result.improvement), *bounds(result.area_steps), *bounds(result.area_flops)]
-        row += [int(method.name in analysis.pareto), words[keep[method.name]] if method.name in keep else ""]
+        found = analysis.methods[method.name]
+        row: list[object] = [method.name, method.label, found.done, found.planned, found.compute, found.update_compute,
+                             found.processor, found.epochs, found.energy, found.standing, found.p, found.p_not_worse,
+                             *bounds(found.difference), *bounds(found.improvement), *bounds(found.area_flops),
+                             int(method.name in analysis.pareto), keep.get(method.name, "")]  # fmt: skip
+        for measure in measures:
+            table = found.aggregates.get(measure)
+            row += [value for metric in METRICS for value in bounds(table[metric] if table else None)]
         rows.append(row)
     return csv_text(header, rows)
 
 
 def tasks_table(analysis: Analysis) -> str:
     """Return one row per method and task."""
-    header = ["task", "method", "runs_done", "runs_planned", *three("score"), *three("test"), "flops", "seconds",
-              "epochs", "runs_reached_90_percent", "median_steps_to_90_percent"]  # fmt: skip
+    header = ["task", "method", "runs_done", "runs_planned", *three("score"), *three("mean_score"), *three("test"),
+              *three("difference"), "p", "flops", "update_flops", "processor_seconds", "epochs", "runs_reached",
+              "median_steps_to_reach"]  # fmt: skip
     rows: list[Row] = []
-    for (method, task), result in sorted(analysis.tasks.items(), key=lambda item: _order(analysis, *item[0])):
-        rows.append([task, method, result.done, result.planned, *bounds(result.score), *bounds(result.test),
-                     result.flops, result.seconds, result.epochs, result.reached, result.reach_steps])  # fmt: skip
+    for (method, task), found in sorted(analysis.tasks.items(), key=lambda item: _order(analysis, *item[0])):
+        rows.append([task, method, found.done, found.planned, *bounds(found.score), *bounds(found.area),
+                     *bounds(found.test), *bounds(found.difference), found.p, found.flops, found.update_flops,
+                     found.processor, found.epochs, found.reached, found.reach_steps])  # fmt: skip
     return csv_text(header, rows)
 
 
@@ -81,13 +85,16 @@ def _order(analysis: Analysis, method: str, task: str) -> tuple[int, int]:
 def runs_table(analysis: Analysis) -> str:
     """Return one row per run, whatever its state."""
     comparison = analysis.comparison
-    header = ["task", "method", "seed", "state", "steps", "score", "test", "flops", "seconds", "epochs", "error"]
+    header = ["task", "method", "seed", "state", "steps", "score", "mean_score", comparison.criterion, "test", "flops",
+              "update_flops", "processor_seconds", "epochs", "error"]  # fmt: skip
     rows: list[Row] = []
     for run in sorted(comparison.runs, key=lambda run: (*_order(analysis, run.method, run.task), run.seed)):
-        went = [float(run.steps[-1]), comparison.score(run), run.test] if len(run.steps) else [None, None, None]
-        spent = [comparison.total(run, "flops"), comparison.total(run, "seconds")] if len(run.steps) else [None, None]
-        epochs = float(run.epochs_done.sum()) if len(run.steps) else None
-        rows.append([run.task, run.method, run.seed, run.state, *went, *spent, epochs, run.error])
+        values: list[float | None] = [None] * 9
+        if len(run.steps):
+            measures = (comparison.measure(run, name) for name in ("mean-score", comparison.criterion, "test"))
+            spent = (comparison.total(run, column) for column in ("flops", "update_flops", "processor"))
+            values = [float(run.steps[-1]), comparison.score(run), *measures, *spent, float(run.epochs_done.sum())]
+        rows.append([run.task, run.method, run.seed, run.state, *values, run.error])
     return csv_text(header, rows)
 
 

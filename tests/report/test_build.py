@@ -52,19 +52,34 @@ def test_every_figure_comes_as_png_svg_and_csv_with_a_caption(report):
         assert re.search("moothing", figure["caption"]) or "interval" in figure["caption"], name
     names = set(facts["figures"])
     assert {
-        "training-and-overhead", "aggregate-curves", "score-against-compute", "aggregates-train", "compute-by-phase",
-        "probability-of-improvement", "performance-profile", "score-and-compute-per-task", "learning-curves",
-        "learning-curves-ucb", "decisions", "decisions-per-task",
+        "aggregate-curves", "score-against-compute", "per-task-differences", "aggregates-train", "compute-by-phase",
+        "probability-of-improvement", "performance-profile", "learning-curves", "learning-curves-ucb", "decisions",
+        "decisions-per-task",
     } <= names  # fmt: skip
     assert "aggregates-test" not in names  # there are no evaluations
 
 
 def test_the_csv_beside_a_figure_is_what_it_draws(report):
     options, facts = report
-    rows = list(csv.DictReader(io.StringIO((options.output / "figures" / "training-and-overhead.csv").read_text())))
-    mean = next(method["train"]["mean"] for method in facts["methods"] if method["name"] == "ucb")
+    rows = list(csv.DictReader(io.StringIO((options.output / "figures" / "score-against-compute.csv").read_text())))
+    iqm = next(method["final-score"]["iqm"] for method in facts["methods"] if method["name"] == "ucb")
     row = next(row for row in rows if row["method"] == "ucb")
-    assert [float(row[name]) for name in ("mean", "mean_low", "mean_high")] == mean
+    assert [float(row[name]) for name in ("iqm", "iqm_low", "iqm_high")] == iqm
+
+
+def test_the_page_shows_the_figures_that_are_written_beside_it(report):
+    options, _ = report
+    page = (options.output / "report.html").read_text()
+    for name in ("score-against-compute", "per-task-differences", "aggregates-train", "decisions"):
+        svg = (options.output / "figures" / f"{name}.svg").read_text()
+        drawn = re.findall(r' d="([^"]{40,})"', svg)
+        assert drawn
+        for path in drawn:
+            assert re.sub(r"\s+", " ", path) in page, name
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    for target in re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', page):
+        assert max(target) in ids, target
 
 
 @pytest.mark.slow
@@ -154,7 +169,8 @@ def test_facts_are_one_json_value(report):
     _, facts = report
     assert json.loads(json.dumps(facts, allow_nan=False)) == facts
     assert facts["winner"] == "ucb"
-    assert facts["summary"][0].startswith("ADEPT(U)")
+    assert facts["criterion"] == "final-score"
+    assert "PPO (K=4)" in facts["summary"][0]
 
 
 class Reader(HTMLParser):

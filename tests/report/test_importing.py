@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from synthetic import METHODS, write_study
 
+from adept.report.analysis import analyze
 from adept.report.importing import import_logs, read_returns, read_scalars
 from adept.report.loading import load_comparison
 
@@ -43,16 +44,16 @@ def test_every_scalar_is_read_as_tensorboard_reads_it(tmp_path):
     folder = write_events(tmp_path / "run", points)
     oracle = EventAccumulator(str(folder), size_guidance={"scalars": 0})
     oracle.Reload()
-    expected = [(event.step, event.wall_time, event.value) for event in oracle.Scalars("charts/episodic_return")]
+    expected = [(event.step, event.value) for event in oracle.Scalars("charts/episodic_return")]
     (file,) = folder.iterdir()
-    found = [(step, wall, value) for tag, step, wall, value in read_scalars(file) if tag == "charts/episodic_return"]
+    found = [(step, value) for tag, step, value in read_scalars(file) if tag == "charts/episodic_return"]
     assert found == expected
     assert len(found) == 300
 
 
 def test_tensors_of_one_number_are_scalars(tmp_path):
     folder = write_events(tmp_path / "run", [(1, 0.5), (2, -3.0)], "rollout/ep_rew_mean", tensor=True)
-    steps, score, _ = read_returns(folder)
+    steps, score, *_ = read_returns(folder)
     assert (steps.tolist(), score.tolist()) == ([1.0, 2.0], [0.5, -3.0])
 
 
@@ -65,23 +66,51 @@ def test_a_file_cut_short_gives_what_is_whole(tmp_path):
 
 def test_episodes_become_means_of_the_last_hundred(tmp_path):
     folder = write_events(tmp_path / "run", [(step, float(step)) for step in range(1, 151)])
-    steps, score, seconds = read_returns(folder)
+    steps, score, *_ = read_returns(folder)
     assert score[0] == 1.0
     assert score[9] == 5.5
     assert score[-1] == np.mean(range(51, 151))
-    assert seconds[-1] == 149.0
     assert steps[-1] == 150.0
 
 
 def test_episodes_that_end_together_are_one_point(tmp_path):
     folder = write_events(tmp_path / "run", [(8, 1.0), (8, 3.0), (16, 5.0)])
-    steps, score, _ = read_returns(folder)
+    steps, score, *_ = read_returns(folder)
     assert (steps.tolist(), score.tolist()) == ([8.0, 16.0], [2.0, 3.0])
 
 
 def test_means_are_taken_as_they_are(tmp_path):
     folder = write_events(tmp_path / "run", [(1, 7.0), (2, 9.0)], "rollout/ep_rew_mean")
     assert read_returns(folder)[1].tolist() == [7.0, 9.0]
+
+
+def add_scalars(folder, tag, points):
+    """Write one more tag beside what a folder has."""
+    write_events(folder, points, tag)
+    return folder
+
+
+def test_epochs_of_our_integrations_give_compute_and_mean_k(tmp_path):
+    # Two methods on one task: 10 epochs at each of 4 updates, and 10, 5, 5 and 4.
+    for method, epochs in (("preset", [10, 10, 10, 10]), ("ours", [10, 5, 5, 4])):
+        for seed in (1, 2):
+            folder = tmp_path / method / "Hopper" / f"PPO_{seed}"
+            write_events(folder, [(100 * i, float(i + seed)) for i in range(1, 5)], "rollout/ep_rew_mean")
+            add_scalars(folder, "adept/epochs_done", [(100 * i, k) for i, k in enumerate(epochs, 1)])
+    steps, _, total, epochs = read_returns(tmp_path / "ours" / "Hopper" / "PPO_1")
+    assert (steps.tolist(), total.tolist(), epochs.tolist()) == ([100, 200, 300, 400], [10, 15, 20, 24], [10, 5, 5, 4])
+    found = analyze(load_comparison([tmp_path], baseline="preset"), resamples=100)
+    assert found.methods["ours"].update_compute == pytest.approx(0.6)
+    assert found.methods["ours"].epochs == pytest.approx(6.0)
+    assert math.isnan(found.methods["ours"].compute)
+
+
+def test_stable_baselines_counts_its_epochs_itself(tmp_path):
+    folder = write_events(tmp_path / "run", [(100, 1.0), (200, 2.0)], "rollout/ep_rew_mean")
+    add_scalars(folder, "train/n_updates", [(200, 10.0)])
+    _, _, total, epochs = read_returns(folder)
+    assert total.tolist() == [0.0, 10.0]
+    assert len(epochs) == 0
 
 
 def test_cleanrl_names_tell_task_method_and_seed(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
@@ -10,6 +11,7 @@ from synthetic import GAMES, METHODS, MORE, write_study
 from test_build import HOSTILE, TASKS
 
 from adept.report.analysis import analyze
+from adept.report.figures import draw_all
 from adept.report.loading import load_comparison
 from adept.report.page import render_page
 from adept.report.summary import summarize
@@ -22,7 +24,7 @@ pytestmark = [
 
 def write_page(directory, output):
     analysis = analyze(load_comparison([directory]), resamples=200)
-    output.write_text(render_page(analysis, summarize(analysis), [], ["methods"]), encoding="utf-8")
+    output.write_text(render_page(analysis, summarize(analysis), draw_all(analysis), ["methods"]), encoding="utf-8")
     return output
 
 
@@ -45,25 +47,23 @@ def ends(browser) -> list[str]:
     )
 
 
-def test_nothing_on_the_console_and_every_chart_is_drawn(browser, page):
+def test_nothing_on_the_console_and_every_figure_is_there(browser, page):
     browser.problems.clear()
     browser.open(page)
     assert browser.problems == []
-    for chart in ("aggregates", "scatter", "curves", "profile"):
-        assert browser.evaluate(f"document.querySelectorAll('#{chart} svg').length") == 1, chart
-    assert browser.evaluate("document.querySelectorAll('#choices svg').length") == 3
-    assert browser.evaluate("document.querySelectorAll('#curves path.line').length") >= 5
+    for section, least in (("glance", 4), ("epochs", 1), ("more", 2)):
+        assert browser.evaluate(f"document.querySelectorAll('#{section} .figure > svg').length") >= least, section
+    assert browser.evaluate("document.querySelectorAll('#curves path.line').length") == 5
+    # Of the static figures, the text stays text.
+    assert "DoorKey-6x6" in browser.evaluate("document.querySelector('#glance').textContent")
 
 
 def test_the_axis_switch_moves_the_curves(browser, page):
     browser.open(page)
     steps = ends(browser)
     browser.evaluate("document.querySelector('#axis input[value=f]').click()")
-    flops = ends(browser)
-    assert flops != steps
+    assert ends(browser) != steps
     assert "FLOPs" in browser.evaluate("document.querySelector('#curves svg').textContent")
-    browser.evaluate("document.querySelector('#axis input[value=s]').click()")
-    assert ends(browser) not in (steps, flops)
     browser.evaluate("document.querySelector('#axis input[value=steps]').click()")
     assert ends(browser) == steps
     assert browser.problems == []
@@ -72,16 +72,17 @@ def test_the_axis_switch_moves_the_curves(browser, page):
 def test_tabs_work_by_mouse_and_by_keyboard(browser, page):
     browser.open(page)
     chosen = "document.querySelector('#tabs [aria-selected=true]').textContent"
+    shown = "[...document.querySelectorAll('.cells')].filter(e => !e.hidden).map(e => e.textContent).join('')"
     assert browser.evaluate(chosen) == "All tasks"
+    assert browser.evaluate(shown) == ""
     browser.evaluate("document.querySelectorAll('#tabs button')[1].click()")
     assert browser.evaluate(chosen) == "DoorKey-6x6"
-    assert "DoorKey-6x6 in numbers" in browser.evaluate("document.getElementById('cells').textContent")
+    assert "DoorKey-6x6 in numbers" in browser.evaluate(shown)
     browser.evaluate("document.querySelector('#tabs [aria-selected=true]').focus()")
     browser.press("ArrowRight")
     assert browser.evaluate(chosen) == "LavaGapS7"
     assert browser.evaluate("document.activeElement.textContent") == "LavaGapS7"
-    cells = browser.evaluate("document.getElementById('cells').textContent")
-    assert "2/3" in cells
+    assert "2/3" in browser.evaluate(shown)
     assert "Dotted lines are runs that are not finished" in browser.evaluate(
         "document.getElementById('curves-caption').textContent"
     )
@@ -90,16 +91,71 @@ def test_tabs_work_by_mouse_and_by_keyboard(browser, page):
     assert browser.evaluate(chosen) == "All tasks"
 
 
-def test_methods_can_be_hidden_and_single_runs_shown(browser, page):
+LINES = "document.querySelectorAll('#curves path.line').length"
+
+
+def test_methods_can_be_hidden_shown_alone_and_by_group(browser, page):
     browser.open(page)
+    assert browser.evaluate(LINES) == 5
+    browser.evaluate("document.querySelector('#legend button[data-m=\"2\"]').click()")
+    assert browser.evaluate("document.querySelector('#legend button[data-m=\"2\"]').ariaPressed") == "false"
+    assert browser.evaluate(LINES) == 4
+    assert browser.evaluate("getComputedStyle(document.querySelector('#glance svg .m2')).opacity") == "0.12"
+    only = "document.querySelector('#legend [aria-label=\"Only PPO (K=1)\"]').click()"
+    browser.evaluate(only)
+    assert browser.evaluate(LINES) == 1
+    browser.evaluate(only)  # again: all
+    assert browser.evaluate(LINES) == 5
+    browser.evaluate("[...document.querySelectorAll('#legend .group')].find(e => e.textContent === 'ucb').click()")
+    assert browser.evaluate(LINES) == 4
     browser.evaluate("document.querySelectorAll('#tabs button')[1].click()")
-    count = "document.querySelectorAll('#curves path.line').length"
-    before = browser.evaluate(count)
-    browser.evaluate("document.querySelector('#legend button').click()")
-    assert browser.evaluate("document.querySelector('#legend button').getAttribute('aria-pressed')") == "false"
-    assert browser.evaluate(count) < before
     browser.evaluate("document.getElementById('seeds').click()")
     assert browser.evaluate("document.querySelectorAll('#curves path.thin').length") == 3 + 3 + 3 + 2
+    assert browser.problems == []
+
+
+def test_the_address_keeps_the_choice(browser, page):
+    browser.open(page)
+    browser.evaluate("document.querySelectorAll('#tabs button')[1].click()")
+    browser.evaluate("document.querySelector('#legend button[data-m=\"2\"]').click()")
+    browser.evaluate("document.querySelector('#axis input[value=f]').click()")
+    address = browser.evaluate("location.hash")
+    assert address == "#task=minigrid%2FDoorKey-6x6&axis=f&hide=ucb"
+    drawn = ends(browser)
+    browser.open(page)
+    assert browser.evaluate(LINES) == 5
+    browser.evaluate(f"location.hash = '{address}'; new Promise(done => setTimeout(() => done(1), 100))")
+    assert ends(browser) == drawn
+    assert browser.evaluate("document.querySelector('#axis input:checked').value") == "f"
+    browser.open(page)
+    assert browser.problems == []
+
+
+def test_a_drag_zooms_and_a_button_goes_back(browser, page):
+    browser.open(page)
+    whole = ends(browser)
+    browser.evaluate("document.querySelector('#curves').scrollIntoView({behavior: 'instant'})")
+    left, top, width = browser.evaluate(
+        "(r => [r.x, r.y, r.width])(document.querySelector('#curves > svg').getBoundingClientRect())"
+    )
+    for kind, share in (("mousePressed", 0.2), ("mouseMoved", 0.3), ("mouseReleased", 0.4)):
+        browser.call("Input.dispatchMouseEvent", type=kind, x=left + share * width, y=top + 100, button="left",
+                     buttons=1, clickCount=1)  # fmt: skip
+    assert ends(browser) != whole
+    assert "zoom=0." in browser.evaluate("location.hash")
+    browser.evaluate("document.getElementById('unzoom').click()")
+    assert ends(browser) == whole
+    assert browser.evaluate("document.getElementById('unzoom').hidden")
+
+
+def test_end_labels_do_not_overlap(browser, tmp_path):
+    write_study(tmp_path / "grid", [*METHODS, *MORE], TASKS[:1], [1, 2], iterations=8)
+    browser.open(write_page(tmp_path / "grid", tmp_path / "report.html"))
+    boxes = browser.evaluate(
+        "[...document.querySelectorAll('#curves text.name')].map(e => Number(e.getAttribute('y')))"
+    )
+    assert len(boxes) == 13
+    assert all(b - a >= 13.9 for a, b in itertools.pairwise(sorted(boxes)))
     assert browser.problems == []
 
 
@@ -117,17 +173,17 @@ def test_tables_sort(browser, page):
 
 def test_the_pointer_and_the_arrow_keys_tell_values(browser, page):
     browser.open(page)
-    browser.evaluate("document.querySelector('#curves svg').focus()")
+    browser.evaluate("document.querySelector('#curves > svg').focus()")
     browser.press("ArrowLeft")
     assert "ADEPT(U)" in browser.evaluate("document.querySelector('#curves .tip').textContent")
     box = browser.evaluate(
-        "(r => [r.x, r.y, r.width, r.height])(document.querySelector('#curves svg').getBoundingClientRect())"
+        "(r => [r.x, r.y, r.width, r.height])(document.querySelector('#curves > svg').getBoundingClientRect())"
     )
-    browser.evaluate("document.querySelector('#curves svg').blur()")
+    browser.evaluate("document.querySelector('#curves > svg').blur()")
     assert browser.evaluate("document.querySelector('#curves .tip').hidden")
     x, y = box[0] + box[2] / 3, box[1] + box[3] / 2
     event = f"new PointerEvent('pointermove', {{clientX: {x}, clientY: {y}}})"
-    browser.evaluate(f"document.querySelector('#curves svg').dispatchEvent({event})")
+    browser.evaluate(f"document.querySelector('#curves > svg').dispatchEvent({event})")
     assert not browser.evaluate("document.querySelector('#curves .tip').hidden")
 
 
@@ -141,7 +197,9 @@ def test_it_fits_the_screen_in_both_lights(browser, page, width, dark, tmp_path)
     ink = browser.evaluate("getComputedStyle(document.querySelector('.headline')).color")
     assert contrast(ground, ink) > 10
     assert contrast(ground, browser.evaluate("getComputedStyle(document.querySelector('figcaption')).color")) > 4.5
-    edges = browser.evaluate("[...document.querySelectorAll('.chart svg')].map(e => e.getBoundingClientRect().right)")
+    edges = browser.evaluate(
+        "[...document.querySelectorAll('.chart > svg, .figure > svg')].map(e => e.getBoundingClientRect().right)"
+    )
     assert max(edges) <= width + 1
     browser.screenshot(tmp_path / "page.png")
     assert (tmp_path / "page.png").stat().st_size > 20_000
@@ -186,7 +244,7 @@ def test_hostile_names_do_nothing(browser, tmp_path):
     assert browser.problems == []
     assert browser.evaluate("document.title") == "A made-up study"
     assert browser.evaluate("document.querySelectorAll('img, #panel script').length") == 0
-    labels = browser.evaluate("[...document.querySelectorAll('#legend button')].map(e => e.textContent)")
+    labels = browser.evaluate("[...document.querySelectorAll('#legend button[data-m]')].map(e => e.textContent)")
     assert labels == [f"base {HOSTILE}", HOSTILE]
 
 
@@ -200,8 +258,8 @@ def test_imported_logs_alone_have_no_flops(browser, tmp_path):
     browser.problems.clear()
     browser.open(write_page(tmp_path / "logs", tmp_path / "report.html"))
     assert browser.problems == []
-    assert browser.evaluate("[...document.querySelectorAll('#axis input')].map(e => e.value)") == ["steps", "s"]
-    assert browser.evaluate("document.getElementById('scatter').closest('figure').hidden")
+    assert browser.evaluate("[...document.querySelectorAll('#axis input')].map(e => e.value)") == ["steps"]
+    assert browser.evaluate("document.querySelector('[id^=score-against]') === null")
 
 
 def test_sixteen_hundred_runs_open_in_less_than_two_seconds(browser, tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import time
@@ -15,8 +16,10 @@ from adept.report.statistics import (
     aggregate,
     area_under_curve,
     curve_interval,
-    normalize,
+    difference,
+    holm,
     performance_profile,
+    permutation_p,
     probability_of_improvement,
     steps_to_threshold,
 )
@@ -147,14 +150,59 @@ def test_a_point_that_one_run_lacks_is_no_average_of_fewer():
     assert low[1] == 2.0
 
 
-def test_normalize_divides_by_the_baselines_mean():
-    assert [task.tolist() for task in normalize([[2.0, 4.0], [3.0]], [[1.0, 3.0], [6.0]])] == [[1.0, 2.0], [0.5]]
+def test_differences_by_hand():
+    # Task means 2 and 5 against 1 and 4; the IQMs of 1 2 3 4 5 6 and of 0 1 2 3 4 5 are 3.5 and 2.5.
+    mine, theirs = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    for metric in ("iqm", "mean"):
+        found = difference(mine, theirs, metric=metric)
+        assert found.value == 1.0
+        assert found.low < 1.0 < found.high
+    assert not difference([[1.0]], [[0.0, 2.0]]).has_interval
+    assert difference([[2.0, 2.0]], [[1.0, 1.0]]) == Estimate(1.0, 1.0, 1.0)
 
 
-@pytest.mark.parametrize("mean", [0.0, -5.0])
-def test_normalize_refuses_a_baseline_that_would_turn_the_order_around(mean):
-    with pytest.raises(ValueError, match="not above 0"):
-        normalize([[1.0]], [[mean, mean]])
+def every_arrangement(scores, others, margin=0.0, two_sided=False):
+    """The exact p-value of the difference of means, by going through all ways of exchanging runs within tasks."""
+    tasks = []
+    for mine, theirs in zip(scores, others, strict=True):
+        pool = [value + margin for value in mine] + list(theirs)
+        chosen = [set(places) for places in itertools.combinations(range(len(pool)), len(mine))]
+        tasks.append([
+            np.mean([pool[i] for i in places]) - np.mean([pool[i] for i in range(len(pool)) if i not in places])
+            for places in chosen
+        ])  # fmt: skip
+    totals = np.array([np.mean(parts) for parts in itertools.product(*tasks)])  # the first one is what was observed
+    totals = np.abs(totals) if two_sided else totals
+    return float((totals >= totals[0] - 1e-12).mean())
+
+
+@pytest.mark.parametrize("two_sided", [False, True])
+@pytest.mark.parametrize("margin", [0.0, 0.4])
+def test_permutation_p_is_the_share_of_arrangements(two_sided, margin):
+    mine, theirs = [[1.0, 2.0, 4.0], [0.5, 3.0]], [[0.0, 1.5, 2.5], [1.0, 0.1]]
+    exact = every_arrangement(mine, theirs, margin, two_sided)
+    found = permutation_p(mine, theirs, metric="mean", margin=margin, two_sided=two_sided, draws=40_000)
+    assert found == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 40_000))
+
+
+def test_permutation_p_of_equal_methods_is_uniform():
+    random = np.random.default_rng(5)
+    p_values = [permutation_p(random.normal(size=(3, 5)), random.normal(size=(3, 5)), draws=199) for _ in range(400)]
+    below = np.mean(np.array(p_values) <= 0.1)
+    assert below == pytest.approx(0.1, abs=4 * math.sqrt(0.09 / 400))
+
+
+def test_a_margin_decides_between_worse_and_not_worse():
+    mine, theirs = [np.linspace(0.97, 1.03, 8)], [np.linspace(0.99, 1.05, 8)]
+    assert permutation_p(mine, theirs) > 0.5
+    assert permutation_p(mine, theirs, margin=0.05) < 0.05
+
+
+def test_holm_by_hand():
+    # Sorted 0.01 0.03 0.04: times 3, 2 and 1, never falling, at most 1.
+    assert holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
+    assert holm([0.6, 0.5]) == pytest.approx([1.0, 1.0])
+    assert holm([]) == []
 
 
 @pytest.mark.parametrize("scores", [[], [[]], [[1.0], []], [[math.nan, 1.0]], [[math.inf]]])

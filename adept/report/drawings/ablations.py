@@ -6,9 +6,8 @@ from typing import Any
 
 from adept.report.curves import aggregate_curve
 from adept.report.drawings.learning import BAND, ROW, rows_of
-from adept.report.figures import SMOOTHING, WIDTH, Drawing, Pen, legend, new_figure, step_axis
+from adept.report.figures import SMOOTHING, WIDTH, Drawing, Pen, legend, panel_figure, step_axis
 from adept.report.runs import Method
-from adept.report.summary import unit
 
 KNOBS = {"exploration": "c", "window": "W", "step_size": "η", "arms": "arms"}
 """What ablations are over, and the paper's letter for it."""
@@ -55,13 +54,9 @@ def ablations(pen: Pen) -> list[Drawing]:
         known = [(title, entries) for title, entries in known if len(entries) > 1]
         if not known:
             continue
-        columns = min(3, len(known))
-        lines = -(-len(known) // columns)
-        width = WIDTH * (0.75 if columns == 1 else 1.1)
-        figure, grid = new_figure(lines, columns, width, 0.8 + 2.5 * lines, sharey=True)
-        flat = [axes for row in grid for axes in row]
+        figure, flat, grid = panel_figure(len(known), 3, WIDTH * (0.75 if len(known) == 1 else 1.1), 2.6, sharey=True)
         rows: list[list[object]] = []
-        for axes, (title, entries) in zip(flat, known, strict=False):
+        for axes, (title, entries) in zip(flat, known, strict=True):
             for name in (comparison.baseline, *(entry.name for entry in entries)):
                 if curve := aggregate_curve(pen.analysis, name):
                     pen.line(axes, name, curve.steps, curve.mean, curve.low, curve.high)
@@ -69,18 +64,17 @@ def ablations(pen: Pen) -> list[Drawing]:
             axes.set_title(title)
             step_axis(axes, "environment steps")
             axes.legend(fontsize=7.5, loc="lower right")
-        for axes in flat[len(known) :]:
-            axes.set_visible(False)
         for row in grid:
-            row[0].set_ylabel(f"score, {unit(pen.analysis)}")
+            row[0].set_ylabel(f"score, {pen.analysis.unit('final-score')}")
         if len(known) == 1:
             flat[0].get_legend().remove()  # type: ignore[union-attr]
             legend(figure, flat[0], 2)
         caption = (
-            f"Ablation over {letter}: training score over all tasks, {unit(pen.analysis)} at the end, of methods that "
-            f"differ in {letter} alone; tasks count equally, {BAND}, stratified by task. "
+            f"Ablation over {letter}: training score over all tasks, {pen.analysis.unit('final-score')} at the end, of "
+            f"methods that differ in {letter} alone; tasks count equally, {BAND}, stratified by task. "
             f"{pen.count(comparison.common_tasks)} {SMOOTHING}"
         )
         name = f"ablation-{knob.replace('_', '-')}"
-        drawings.append(Drawing(name, f"Ablation over {letter}", caption, figure, ["group", "method", *ROW], rows))
+        drawings.append(Drawing(name, f"Ablation over {letter}", caption, figure, ["group", "method", *ROW], rows,
+                                "more"))  # fmt: skip
     return drawings

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from adept.report.curves import arms_of, choice_shares
-from adept.report.figures import WIDTH, Drawing, Pen, clip, new_figure, panels
+from adept.report.figures import SOFT, WIDTH, Array, Drawing, Pen, new_figure, panel_figure
 from adept.report.runs import Method
 from adept.report.style import arm_colours
-
-Array = npt.NDArray[np.float64]
+from adept.report.wording import clip
 
 
 def _adaptive(pen: Pen) -> list[Method]:
@@ -21,11 +18,11 @@ def _adaptive(pen: Pen) -> list[Method]:
 
 
 def _everywhere(pen: Pen) -> tuple[int, ...]:
-    return tuple(sorted({arm for method in _adaptive(pen) for arm in arms_of(method)}))
+    return tuple(sorted({arm for method in _adaptive(pen) for arm in arms_of(pen.analysis.comparison, method.name)}))
 
 
 def _stack(axes: Axes, pen: Pen, method: Method, progress: Array, shares: Array) -> None:
-    arms = arms_of(method)
+    arms = arms_of(pen.analysis.comparison, method.name)
     colours = arm_colours(arms, _everywhere(pen))
     axes.stackplot(100 * progress, 100 * shares[::-1], colors=[colours[arm] for arm in arms[::-1]],
                    edgecolor="white", linewidth=0.5)  # fmt: skip
@@ -36,17 +33,17 @@ def _stack(axes: Axes, pen: Pen, method: Method, progress: Array, shares: Array)
     axes.set_yticks([0, 50, 100])
 
 
-def _legend(figure: Figure, pen: Pen) -> None:
+def _finish(figure: Figure, pen: Pen) -> None:
     everywhere = _everywhere(pen)
-    colours = arm_colours(everywhere, everywhere)
-    handles = [Patch(color=colours[arm], label=f"K={arm}") for arm in everywhere]
+    handles = [Patch(color=colour, label=f"K={arm}") for arm, colour in arm_colours(everywhere, everywhere).items()]
     figure.legend(handles=handles, loc="outside upper left", ncols=min(10, len(handles)), fontsize=8, handlelength=1.2)
+    figure.supxlabel("training, %", fontsize=8.5, color=SOFT)
 
 
-def _rows(method: Method, progress: Array, shares: Array, *front: str) -> list[list[object]]:
+def _rows(pen: Pen, method: Method, progress: Array, shares: Array, *front: str) -> list[list[object]]:
     return [
         [*front, method.name, float(progress[point]), arm, float(shares[index, point])]
-        for index, arm in enumerate(arms_of(method))
+        for index, arm in enumerate(arms_of(pen.analysis.comparison, method.name))
         for point in range(len(progress))
     ]
 
@@ -64,23 +61,18 @@ def decisions(pen: Pen) -> list[Drawing]:
     found = [(method, *table) for method in _adaptive(pen) if (table := choice_shares(comparison, method, tasks))]
     if not found:
         return []
-    lines, columns = panels(len(found))
-    figure, grid = new_figure(lines, columns, WIDTH, 0.6 + 1.75 * lines, sharex=True, sharey=True)
-    flat = [axes for row in grid for axes in row]
+    figure, flat, grid = panel_figure(len(found), 4, WIDTH, 1.75, sharex=True, sharey=True)
     rows: list[list[object]] = []
-    for axes, (method, progress, shares) in zip(flat, found, strict=False):
+    for axes, (method, progress, shares) in zip(flat, found, strict=True):
         _stack(axes, pen, method, progress, shares)
         axes.set_title(clip(method.label, 26), fontsize=8.5)
-        rows += _rows(method, progress, shares)
-    for axes in flat[len(found) :]:
-        axes.set_visible(False)
+        rows += _rows(pen, method, progress, shares)
     for row in grid:
         row[0].set_ylabel("share of choices, %")
-    figure.supxlabel("training, %", fontsize=8.5, color="#4a4f57")
-    _legend(figure, pen)
+    _finish(figure, pen)
     caption = f"{CAPTION.format(tasks=' and tasks')} {pen.count(tasks)}"
     header = ["method", "progress", "epochs", "share"]
-    return [Drawing("decisions", "Decision process", caption, figure, header, rows)]
+    return [Drawing("decisions", "Which number of epochs was chosen", caption, figure, header, rows, "epochs")]
 
 
 def decisions_per_task(pen: Pen) -> list[Drawing]:
@@ -103,16 +95,16 @@ def decisions_per_task(pen: Pen) -> list[Drawing]:
             task = next(item for item in pair if isinstance(item, str))
             if (method.name, task) in found:
                 _stack(axes, pen, method, *found[method.name, task])
-                rows += _rows(method, *found[method.name, task], task)
+                rows += _rows(pen, method, *found[method.name, task], task)
             if line == 0:
                 axes.set_title(_title(pen, across[column]), fontsize=8)
             if column == 0:
                 axes.set_ylabel(_title(pen, down[line]).replace(" {", "\n{"), fontsize=7.5)
-    figure.supxlabel("training, %", fontsize=8.5, color="#4a4f57")
-    _legend(figure, pen)
+    _finish(figure, pen)
     caption = f"{CAPTION.format(tasks='')} {pen.count(tasks)}"
     header = ["task", "method", "progress", "epochs", "share"]
-    return [Drawing("decisions-per-task", "Decision process by task", caption, figure, header, rows)]
+    title = "Which number of epochs was chosen, by task"
+    return [Drawing("decisions-per-task", title, caption, figure, header, rows, "more")]
 
 
 def _title(pen: Pen, item: Method | str) -> str:

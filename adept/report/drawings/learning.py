@@ -7,19 +7,28 @@ from collections.abc import Sequence
 import numpy as np
 
 from adept.report.curves import Curve, aggregate_curve, task_curve
-from adept.report.figures import SMOOTHING, WIDTH, Drawing, Pen, direct_labels, legend, new_figure, panels, step_axis
-from adept.report.summary import unit
+from adept.report.figures import (
+    SMOOTHING,
+    WIDTH,
+    Drawing,
+    Pen,
+    direct_labels,
+    legend,
+    new_figure,
+    panel_figure,
+    step_axis,
+)
 
 BAND = "bands are pointwise 95 % bootstrap intervals of the mean over seeds"
 POINT = "A point is the mean over runs at one step, drawn at the mean of what they had spent by then."
 DIRECT = 8
 """With more methods than this a legend reads better than labels at the ends."""
-ROW = ["step", "mean", "mean_low", "mean_high", "flops", "seconds"]
+ROW = ["step", "mean", "mean_low", "mean_high", "flops"]
 
 
 def rows_of(curve: Curve, *front: object) -> list[list[object]]:
     """Return a curve as rows of a table."""
-    columns = (curve.steps, curve.mean, curve.low, curve.high, curve.flops, curve.seconds)
+    columns = (curve.steps, curve.mean, curve.low, curve.high, curve.flops)
     return [[*front, *map(float, row)] for row in zip(*columns, strict=True)]
 
 
@@ -39,14 +48,14 @@ def aggregate_curves(pen: Pen) -> list[Drawing]:
     step_axis(axes[0], "environment steps (mean over tasks)")
     if flops:
         step_axis(axes[1], "FLOPs (mean over tasks)")
-    axes[0].set_ylabel(f"score, {unit(pen.analysis)}")
+    axes[0].set_ylabel(f"score, {pen.analysis.unit('final-score')}")
     if len(curves) <= DIRECT:
         direct_labels(axes[-1], {name: float(curve.mean[-1]) for name, curve in curves.items()}, pen, 3.1)
     else:
         legend(figure, axes[0], 4)
     caption = (
-        f"Training score over all tasks, {unit(pen.analysis)} at the end of training; tasks count equally, {BAND}, "
-        f"stratified by task. {POINT} {pen.count(pen.analysis.comparison.common_tasks)} {SMOOTHING}"
+        f"Training score over all tasks, {pen.analysis.unit('final-score')} at the end of training; tasks count "
+        f"equally, {BAND}, stratified by task. {POINT} {pen.count(pen.analysis.comparison.common_tasks)} {SMOOTHING}"
     )
     return [Drawing("aggregate-curves", "Learning curve over all tasks", caption, figure, ["method", *ROW], rows)]
 
@@ -62,13 +71,9 @@ def _by_task(pen: Pen, name: str, title: str, methods: Sequence[str]) -> list[Dr
     if not curves:
         return []
     tasks = [task for task in comparison.tasks if any(key[1] == task for key in curves)]
-    lines, columns = panels(len(tasks))
-    figure, grid = new_figure(lines, columns, WIDTH * (0.7 if columns == 1 else 1.0), 0.6 + 2.1 * lines)
-    flat = [axes for row in grid for axes in row]
-    for axes in flat[len(tasks) :]:
-        axes.set_visible(False)
+    figure, flat, grid = panel_figure(len(tasks), 4, WIDTH * (0.7 if len(tasks) == 1 else 1.0), 2.1)
     rows: list[list[object]] = []
-    for axes, task in zip(flat, tasks, strict=False):
+    for axes, task in zip(flat, tasks, strict=True):
         for method in methods:
             if curve := curves.get((method, task)):
                 pen.line(axes, method, curve.steps, curve.mean, curve.low, curve.high)

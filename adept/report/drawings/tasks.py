@@ -1,93 +1,82 @@
-"""Score and compute task by task, and where the time and the FLOPs go."""
+"""Differences to the baseline task by task, and where the FLOPs go."""
 
 from __future__ import annotations
 
 import math
 
-from adept.report.curves import phase_flops, phase_seconds
+from adept.report.curves import phase_flops
 from adept.report.drawings.aggregates import dots
-from adept.report.figures import INTERVAL, SMOOTHING, WIDTH, Drawing, Pen, new_figure, panels
+from adept.report.figures import INTERVAL, SMOOTHING, WIDTH, Drawing, Pen, new_figure, panel_figure
 from adept.report.statistics import Estimate
 from adept.report.style import PHASES
 from adept.report.tables import bounds, three
 
+NONE = Estimate(math.nan)
 
-def score_and_overhead_per_task(pen: Pen) -> list[Drawing]:
-    """Draw a pair of panels per task: final score, and FLOPs relative to the baseline."""
-    comparison, results = pen.analysis.comparison, pen.analysis.tasks
-    tasks = [task for task in comparison.tasks if any(comparison.finished(name, task) for name in pen.names)]
-    if not tasks:
+
+def differences(pen: Pen) -> list[Drawing]:
+    """Draw each method's difference to the baseline, a panel per task."""
+    analysis, comparison = pen.analysis, pen.analysis.comparison
+    tasks = comparison.common_tasks
+    names = [name for name in pen.names
+             if any((cell := analysis.tasks.get((name, task))) and cell.difference for task in tasks)]  # fmt: skip
+    if not names:
         return []
-    names = [name for name in pen.names if any(comparison.finished(name, task) for task in tasks)]
-    lines, columns = panels(len(tasks), 2 if len(names) > 6 else 3)
-    height = 0.75 + 0.19 * len(names)
-    figure, grid = new_figure(
-        lines, 2 * columns, WIDTH * 1.15, height * lines, width_ratios=(3, 2) * columns, sharey=True
-    )
+    height = 0.55 + 0.19 * len(names)
+    figure, flat, grid = panel_figure(len(tasks), 4, WIDTH * 1.15, height, sharey=True)
     rows: list[list[object]] = []
-    for index, task in enumerate(tasks):
-        left, right = grid[index // columns][2 * (index % columns) : 2 * (index % columns) + 2]
-        known = [name for name in names if (name, task) in results and results[name, task].done]
-        none = Estimate(math.nan)
-        dots(left, pen, names, [results[name, task].score if name in known else none for name in names])
-        left.set_title(comparison.short[task])
-        left.set_xlabel("mean return")
-        left.locator_params(axis="x", nbins=4)
-        base = results[comparison.baseline, task].flops if (comparison.baseline, task) in results else math.nan
-        ratios = {name: results[name, task].flops / base for name in known}
-        heights = [ratios[name] if math.isfinite(ratios.get(name, math.nan)) else 0 for name in names]
-        right.barh(range(len(names)), heights, height=0.6, color=[pen.looks[name].light for name in names])
-        right.grid(axis="y", visible=False)
-        right.set_xlabel("FLOPs, relative")
-        right.locator_params(axis="x", nbins=3)
-        right.tick_params(left=False, labelleft=False)
-        for name, ratio in ratios.items():
-            cell = results[name, task]
-            rows.append([task, name, cell.done, cell.planned, *bounds(cell.score), cell.flops, ratio])
-    for index in range(len(tasks), lines * columns):
-        for axes in grid[index // columns][2 * (index % columns) : 2 * (index % columns) + 2]:
-            axes.set_visible(False)
+    for axes, task in zip(flat, tasks, strict=True):
+        cells = [analysis.tasks.get((name, task)) for name in names]
+        gaps = [cell.difference or NONE if cell else NONE for cell in cells]
+        percents = [Estimate(100 * gap.value, 100 * gap.low, 100 * gap.high) for gap in gaps]
+        dots(axes, pen, names, percents, 0.0, [bool(cell and cell.p < 0.05) for cell in cells])
+        axes.set_title(comparison.short[task])
+        axes.locator_params(axis="x", nbins=4)
+        rows += [[task, name, *bounds(gap), cell.p if cell else None]
+                 for name, gap, cell in zip(names, gaps, cells, strict=True)]  # fmt: skip
+    percent = "% of the budget" if comparison.criterion == "steps-to-threshold" else "%"
+    for axes in grid[-1]:
+        axes.set_xlabel(f"difference, {percent}")
+    base = comparison.label(comparison.baseline)
     caption = (
-        f"Final training score and compute by task; bars of the score are {INTERVAL}. FLOPs are relative to "
-        f"{comparison.label(comparison.baseline)} on the same task. {pen.count(tasks)} {SMOOTHING}"
+        f"Difference to {base} on each task, of the mean {analysis.quantity}; bars are {INTERVAL}. "
+        "Filled markers differ from 0 by a permutation test, corrected for the method's tasks (Holm); open ones are "
+        f"not shown to. {pen.count(tasks)} {SMOOTHING}"
     )
-    header = ["task", "method", "runs_done", "runs_planned", *three("score"), "flops", "compute"]
-    return [Drawing("score-and-compute-per-task", "Score and compute by task", caption, figure, header, rows)]
+    header = ["task", "method", *three("difference"), "p"]
+    title = f"Differences to {base} by task"
+    return [Drawing("per-task-differences", title, caption, figure, header, rows, "glance")]
 
 
 def compute_by_phase(pen: Pen) -> list[Drawing]:
-    """Draw the share of time and of FLOPs by phase of an iteration."""
+    """Draw the share of FLOPs by phase of an iteration."""
     comparison = pen.analysis.comparison
-    shares = {name: (phase_seconds(comparison, name), phase_flops(comparison, name)) for name in pen.names}
-    names = [name for name, (seconds, flops) in shares.items() if seconds and flops]
-    if not names:
+    shares = {name: found for name in pen.names if (found := phase_flops(comparison, name))}
+    if not shares:
         return []
-    figure, [axes] = new_figure(1, 2, WIDTH, 0.95 + 0.27 * len(names), sharey=True)
+    figure, [[axes]] = new_figure(1, 1, WIDTH * 0.8, 0.95 + 0.27 * len(shares))
     rows: list[list[object]] = []
-    for panel, (index, title) in zip(axes, enumerate(("Wall-clock time", "FLOPs")), strict=True):
-        for row, name in enumerate(names):
-            start = 0.0
-            for phase, share in (shares[name][index] or {}).items():
-                panel.barh(row, 100 * share, left=100 * start, height=0.66, color=PHASES[phase],
-                           label=phase if row == 0 else None)  # fmt: skip
-                if share > 0.09:
-                    dark = phase in ("update", "environment")
-                    panel.text(100 * (start + share / 2), row, f"{100 * share:.0f}", ha="center", va="center",
-                               fontsize=7.5, color="white" if dark else "#1d2126")  # fmt: skip
-                start += share
-                rows.append([name, ("seconds", "flops")[index], phase, share])
-        panel.set_title(title)
-        panel.set_xlabel("share, %")
-        panel.set_xlim(0, 100)
-        panel.set_ylim(len(names) - 0.5, -0.5)
-        panel.grid(visible=False)
-        panel.set_yticks(range(len(names)), [pen.label(name) for name in names])
-    handles, labels = axes[0].get_legend_handles_labels()
+    for row, (name, found) in enumerate(shares.items()):
+        start = 0.0
+        for phase, share in found.items():
+            axes.barh(row, 100 * share, left=100 * start, height=0.66, color=PHASES[phase],
+                      label=phase if row == 0 else None)  # fmt: skip
+            if share > 0.06:
+                axes.text(100 * (start + share / 2), row, f"{100 * share:.0f}", ha="center", va="center", fontsize=7.5,
+                          color="#1d2126" if phase == "sampling" else "white")  # fmt: skip
+            start += share
+            rows.append([name, phase, share])
+    axes.set_xlabel("share of FLOPs, %")
+    axes.set_xlim(0, 100)
+    axes.set_ylim(len(shares) - 0.5, -0.5)
+    axes.grid(visible=False)
+    axes.set_yticks(range(len(shares)), [pen.label(name) for name in shares])
+    handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper right", ncols=4, fontsize=8, handlelength=1.2)
     caption = (
-        "Share of compute by phase: stepping the environments, forward passes of the network while sampling, the "
-        "update, and the rest (advantages, records); over all finished runs. FLOPs are those of the network: the "
-        f"environment's are not counted. {pen.count()} No smoothing."
+        "Share of FLOPs by phase: forward passes of the network while sampling, the update, and judging updates in "
+        "hindsight; over all finished runs. The environments' own computing is not counted. "
+        f"{pen.count()} No smoothing."
     )
-    header = ["method", "quantity", "phase", "share"]
-    return [Drawing("compute-by-phase", "Share of compute by phase", caption, figure, header, rows)]
+    title = "Share of FLOPs by phase"
+    return [Drawing("compute-by-phase", title, caption, figure, ["method", "phase", "share"], rows, "more")]
