@@ -8,8 +8,7 @@ import numpy as np
 
 from adept.probe.effects import effects
 from adept.probe.records import mean_interval
-from adept.report.build import markdown
-from adept.report.summary import interval, number, percent
+from adept.report.wording import interval, markdown, number, percent
 from paper import choices
 from paper.blocks import PLACEBOS, claim_table, of, score_table
 from paper.claims import rivals

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from adept.config import Config
 from adept.probe.records import Records
-from adept.report.analysis import Analysis, analyze, final_scores
+from adept.report.analysis import Analysis, analyze
 from adept.report.comparison import Comparison
 from adept.report.loading import load_comparison
 from adept.report.statistics import LEVEL, Estimate, Scores, Strata, steps_to_threshold
@@ -64,7 +64,7 @@ class Evidence:
 
     def scores(self, method: str, tasks: Iterable[str] | None = None) -> list[Array]:
         """Return the final scores of a method's runs, task by task."""
-        return [final_scores(self.comparison, method, task) for task in tasks or self.tasks]
+        return [self.comparison.scores(method, task) for task in tasks or self.tasks]
 
     def solving_steps(self, method: str) -> list[Array]:
         """Return the steps until the task is solved, task by task; a run that never gets there has all."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from adept.report.statistics import Estimate
-from adept.report.summary import percent
+from adept.report.wording import percent
 
 NOT_RUN = "*Not run yet.*"
 

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from adept.report.analysis import Analysis
 from adept.report.runs import STATES
 from adept.report.verdicts import Advice, Verdict, as_good_for_less, keep_verdicts, signed, which_epochs
-from adept.report.wording import counted, interval, listing, number, p_text, percent
-
-__all__ = ["Summary", "interval", "number", "percent", "summarize"]
+from adept.report.wording import counted, interval, listing, p_text, percent
 
 
 @dataclass(frozen=True)
