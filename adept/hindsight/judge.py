@@ -126,10 +126,14 @@ class Judge(Generic[Taken]):
         self.start: Taken | None = None
         self.waypoints: dict[int, Taken] = {}
 
+    def clear(self) -> None:
+        """Forget the last update."""
+        self.start = None
+        self.waypoints.clear()
+
     def begin(self) -> None:
         """Take the parameters as those before an update."""
-        self.waypoints.clear()
-        self.start = None  # frees the memory before the copy
+        self.clear()  # frees the memory before the copy
         self.start = self._weights.take()
 
     def mark(self, epoch: int) -> None:

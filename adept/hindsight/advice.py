@@ -1,0 +1,220 @@
+"""Advice: what a run's columns say about its learning rate and epochs, in plain sentences. NumPy alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Columns = Mapping[str, npt.ArrayLike]
+Direction = Literal["short", "over", "right", "unknown"]
+
+FEWEST = 8
+"""Judged updates without which nothing is said."""
+SURE = 3.0
+"""Standard errors of the mean slope from which a direction is said."""
+CLEAR = 2.0
+"""Standard errors of the other differences."""
+WORTHWHILE = 0.25
+"""A step twice as long must gain this share more than the one taken before it is recommended."""
+REST = 0.1
+"""Epochs whose gain is at most this share of the update's are not worth their compute."""
+STAGES = ("first", "middle", "last")
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean over updates with its standard error."""
+
+    value: float
+    error: float
+
+    @property
+    def sure(self) -> float:
+        """How many standard errors it is from 0; 0 where there is none."""
+        return self.value / self.error if self.error > 0 else 0.0
+
+    def text(self) -> str:
+        """Return the mean and its error in per cent."""
+        return f"{100 * self.value:.2f} ± {100 * self.error:.2f} %"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What some updates of a run say."""
+
+    updates: int
+    """updates that were judged"""
+    direction: Direction = "unknown"
+    slope: Mean = Mean(math.nan, math.nan)
+    """mean z of the slopes"""
+    worth: Mean = Mean(math.nan, math.nan)
+    longer: Mean = Mean(math.nan, math.nan)
+    """what a step twice as long would have gained beyond the one taken"""
+    shorter: Mean = Mean(math.nan, math.nan)
+    """what half a step would have gained beyond the one taken"""
+    epochs: int = 0
+    """epochs of most updates"""
+    enough: int = 0
+    """the epoch after which nothing is gained; 0 where that is not known"""
+    rest: Mean = Mean(math.nan, math.nan)
+    """what the epochs after it gained"""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The findings over a whole run and by thirds of it, and what they come to in words."""
+
+    whole: Finding
+    stages: tuple[Finding, ...]
+    sentences: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return " ".join(self.sentences)
+
+
+def advise(columns: Columns, *, epoch_flops: float | None = None) -> Advice:
+    """Return what the columns of a run say of its updates: direction, epochs, waste and what to try.
+
+    Units of gains: per cent of a standard deviation of the advantage. Columns that are missing or empty are left out of
+    account. `epoch_flops` is the cost of one epoch, for the waste in FLOPs.
+    """
+    table = {name: np.asarray(values, np.float64).ravel() for name, values in columns.items()}
+    judged = np.flatnonzero(np.isfinite(table.get("slope_z", np.zeros(0))))
+    whole = _finding(table, judged)
+    stages = tuple(_finding(table, part) for part in np.array_split(judged, len(STAGES)))
+    if whole.updates < FEWEST:
+        said = "No update was" if not len(judged) else f"Only {_count(len(judged), 'update')} were"
+        return Advice(whole, stages, (f"{said} judged: too few to say anything.",))
+    sentences = [*_on_direction(whole, stages), *_on_epochs(table, whole, epoch_flops)]
+    return Advice(whole, stages, tuple(sentences) or (f"{whole.updates} judged updates say nothing clear.",))
+
+
+def _finding(table: Mapping[str, Floats], rows: npt.NDArray[np.int64]) -> Finding:
+    """Return what the updates judged at some rows say."""
+    if len(rows) < FEWEST:
+        return Finding(len(rows))
+    slope = _mean(table["slope_z"][rows])
+    worth = table.get("update_worth", np.full(len(table["slope_z"]), np.nan))
+    longer, shorter = (
+        _mean((table[name] - worth)[rows]) if name in table else Mean(math.nan, math.nan)
+        for name in ("gain/x2", "gain/x0.5")
+    )
+    found = Finding(len(rows), slope=slope, worth=_mean(worth[rows]), longer=longer, shorter=shorter)
+    return replace(_with_epochs(found, table, rows), direction=_direction(found))
+
+
+def _direction(found: Finding) -> Direction:
+    """Say whether updates stop short or overshoot, where both the slope and the gains say it."""
+    slope, worth, longer, shorter = found.slope, found.worth, found.longer, found.shorter
+    known = not math.isnan(longer.value)
+    if slope.sure > SURE:
+        worthwhile = longer.sure > CLEAR and longer.value > WORTHWHILE * abs(worth.value)
+        return "short" if worthwhile or not known else "right" if worth.sure > CLEAR else "unknown"
+    if slope.sure < -SURE or worth.sure < -CLEAR or shorter.sure > SURE:
+        return "over"
+    settled = not known or longer.value < WORTHWHILE * abs(worth.value)
+    return "right" if worth.sure > CLEAR and settled else "unknown"
+
+
+def _with_epochs(found: Finding, table: Mapping[str, Floats], rows: npt.NDArray[np.int64]) -> Finding:
+    """Add the epoch from which on nothing is gained, from paired differences of gains within the same updates.
+
+    The rows judge the update before them: epochs come from the row above.
+    """
+    done = table.get("epochs_done", table.get("epochs"))
+    if done is None or "update_worth" not in table:
+        return found
+    made = done[rows[rows > 0] - 1]
+    if not len(made) or not np.isfinite(made).all():
+        return found
+    epochs = int(np.median(made))
+    same = rows[rows > 0][made == epochs]
+    worth = table["update_worth"][same]
+    for epoch in sorted(_epoch_of(name) for name in table if _epoch_of(name)):
+        gains = table[f"gain/{epoch}"][same]
+        if epoch >= epochs or np.isfinite(gains).sum() < FEWEST:
+            continue
+        rest, gained = _mean(worth - gains), _mean(gains)
+        # Nothing more is gained: what the rest may have gained at most is little against what came before it.
+        if gained.sure > CLEAR and rest.value + CLEAR * rest.error < REST * gained.value + CLEAR * gained.error / 2:
+            return replace(found, epochs=epochs, enough=epoch, rest=rest)
+    return replace(found, epochs=epochs)
+
+
+def _on_direction(whole: Finding, stages: tuple[Finding, ...]) -> list[str]:
+    """Return one sentence on the whole run, or one for each third that says something else."""
+    said = [stage.direction for stage in stages if stage.updates >= FEWEST]
+    known = [direction for direction in said if direction != "unknown"]
+    if len(set(known)) <= 1 and whole.direction != "unknown":
+        return [_direction_text(whole, "Updates", whole.updates)]
+    return [
+        _direction_text(stage, f"In the {name} third of the run updates", stage.updates)
+        for name, stage in zip(STAGES, stages, strict=True)
+        if stage.direction != "unknown"
+    ]
+
+
+def _direction_text(found: Finding, subject: str, updates: int) -> str:
+    slope = f"mean slope z {found.slope.value:+.2f} ± {found.slope.error:.2f} over {updates} updates"
+    worth = f"they gain {found.worth.text()} of a standard deviation of the advantage"
+    if found.direction == "short":
+        further = "" if math.isnan(found.longer.value) else f"; a step twice as long would add {found.longer.text()}"
+        return (
+            f"{subject} stop short ({slope}): {worth}{further}. Try a larger learning rate, × 1.5 to 2, or "
+            "`--scheduler hindsight`."
+        )
+    if found.direction == "over":
+        half = f"; half the step would add {found.shorter.text()}" if found.shorter.sure > CLEAR else ""
+        return (
+            f"{subject} overshoot ({slope}): {worth}{half}. Try a smaller learning rate, ÷ 2, fewer epochs, or "
+            "`--scheduler hindsight`."
+        )
+    return f"{subject} are about as long as they should be ({slope}): {worth}."
+
+
+def _on_epochs(table: Mapping[str, Floats], found: Finding, epoch_flops: float | None) -> list[str]:
+    if not found.enough:
+        return []
+    first, last = found.enough + 1, found.epochs
+    which = f"Epoch {last} adds" if first == last else f"Epochs {first} to {last} add"
+    done = table.get("epochs_done", table["epochs"])
+    wasted = np.maximum(done - found.enough, 0)
+    waste = []
+    if "update_seconds" in table:
+        seconds = table["update_seconds"]
+        share = np.divide(wasted, done, out=np.zeros_like(done), where=done > 0)
+        lost, whole = float(np.nansum(seconds * share)), float(np.nansum(seconds))
+        waste.append(f"{lost:.0f} of {whole:.0f} s of updates")
+    if epoch_flops is not None:
+        waste.append(f"{epoch_flops * float(np.nansum(wasted)):.2g} FLOPs")
+    cost = f" They took {' and '.join(waste)}." if waste else ""
+    # Fewer epochs alone would move less: the optimiser's steady state shrinks with them.
+    factor = found.epochs / found.enough
+    return [
+        f"{which} {found.rest.text()} to what the first {found.enough} gain.{cost} Try {found.enough} epochs with the "
+        f"learning rate × {factor:.2g}, or `--scheduler hindsight --scheduler-options dear compute`."
+    ]
+
+
+def _mean(values: Floats) -> Mean:
+    """Return mean and standard error of what is finite."""
+    known = values[np.isfinite(values)]
+    if len(known) < FEWEST:
+        return Mean(math.nan, math.nan)
+    return Mean(float(known.mean()), float(known.std(ddof=1)) / math.sqrt(len(known)))
+
+
+def _epoch_of(column: str) -> int:
+    """Return k of a column gain/k, else 0."""
+    kind, _, epoch = column.partition("/")
+    return int(epoch) if kind == "gain" and epoch.isdigit() else 0
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
