@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import hashlib
 import json
@@ -17,7 +18,7 @@ from adept.schedulers import SCHEDULERS, epoch_arms, paper_scheduler
 
 RewardSource = Literal["gae-return", "episode-return"]
 NetworkName = Literal["auto", "impala", "nature", "minigrid", "mlp"]
-ADDED = ("stopping", "augmentation_scheduler", "augmentation_scheduler_options")
+ADDED = ("stopping", "augmentation_scheduler", "augmentation_scheduler_options", "watch", "watch_every", "watch_rows")
 """Fields that came later: the canonical text leaves them out at their defaults, so that no older id changes."""
 
 
@@ -35,7 +36,7 @@ class Config:
     arms: tuple[int, ...] = (4, 2, 1)
     """numbers of update epochs to choose from, as separate words"""
     scheduler_options: dict[str, float | str] = field(default_factory=dict)
-    """knobs of the scheduler as name value pairs, for example exploration 5 window 10, or scale auto"""
+    """knobs of the scheduler by name, for example exploration 5 or scale auto; `adept train` has a flag for each"""
     reward_source: RewardSource = "gae-return"
     """what the scheduler is credited with: the rollout's mean GAE return, or its mean episode return"""
     seed: int = 1
@@ -89,6 +90,12 @@ class Config:
     """DrAC only: weight of the regulariser"""
     restart_every: int = 100
     """iterations after which every environment starts anew from seeds of that iteration, so that a run can resume"""
+    watch: bool = True
+    """measure what updates were worth (docs/hindsight.md); changes no other number"""
+    watch_every: int = 4
+    """iterations between two measurements"""
+    watch_rows: int = 4096
+    """most rows of a rollout that a measurement uses, drawn at random"""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arms", epoch_arms(self.arms))
@@ -112,7 +119,15 @@ class Config:
         self._require("env", "/" in self.env, "backend/name, for example minigrid/DoorKey-6x6")
 
     def _check_numbers(self) -> None:
-        for name in ("steps", "environments", "rollout_length", "minibatch_size", "restart_every"):
+        for name in (
+            "steps",
+            "environments",
+            "rollout_length",
+            "minibatch_size",
+            "restart_every",
+            "watch_every",
+            "watch_rows",
+        ):
             self._require(name, isinstance(getattr(self, name), int) and getattr(self, name) >= 1, "a whole number ≥ 1")
         for name in ("levels", "seed"):
             self._require(name, isinstance(getattr(self, name), int) and getattr(self, name) >= 0, "a whole number ≥ 0")
@@ -203,10 +218,12 @@ class Config:
         augmentation scheduler under augmentation.
         """
         values: dict[str, Any] = {}
-        for name, value in dataclasses.asdict(self).items():
+        for entry in dataclasses.fields(self):
+            name, value = entry.name, copy.deepcopy(getattr(self, entry.name))
             if name == "stopping":
                 values["target_kl"] = value.pop("target-kl", None)
-            if value or name not in ADDED:
+            default = entry.default_factory() if callable(entry.default_factory) else entry.default
+            if value != default or name not in ADDED:
                 values[name] = value
         if self.augmentation_scheduler:
             values["augmentation"] = values.pop("augmentation_scheduler")

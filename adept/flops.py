@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from adept.config import Config
@@ -13,9 +16,18 @@ from adept.networks import ActorCritic, make_network
 
 def forward_flops(network: ActorCritic, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> int:
     """Return the FLOPs of one forward pass of one observation, two per multiply-accumulate."""
+    return _counted(network, network, shape, dtype)
+
+
+def policy_flops(network: ActorCritic, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> int:
+    """Return the FLOPs of one forward pass of the policy alone."""
+    return _counted(network, network.policy, shape, dtype)
+
+
+def _counted(network: ActorCritic, call: Callable[[Tensor], Any], shape: tuple[int, ...], dtype: torch.dtype) -> int:
     device = next(network.parameters()).device
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        network(torch.zeros((1, *shape), dtype=dtype, device=device))
+        call(torch.zeros((1, *shape), dtype=dtype, device=device))
     return int(counter.get_total_flops())
 
 

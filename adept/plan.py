@@ -94,6 +94,11 @@ class Planner:
         returns = rollout.episode_returns
         return math.fsum(returns) / len(returns) if returns else None
 
+    @property
+    def needs_slope(self) -> bool:
+        """Whether the controller goes by the slope of every update."""
+        return self.controller is not None and self.controller.needs_slope
+
     def stops(self, epoch: Epoch) -> bool:
         """Return whether the controller's guard ends the update after this epoch."""
         return self.controller is not None and self.controller.stops(epoch["approx_kl"])

@@ -6,7 +6,17 @@ from typing import Any
 
 import numpy as np
 
-STREAMS = ("network", "actions", "minibatches", "environments", "scheduler", "augmentation", "evaluation", "held-out")
+STREAMS = (
+    "network",
+    "actions",
+    "minibatches",
+    "environments",
+    "scheduler",
+    "augmentation",
+    "evaluation",
+    "held-out",
+    "watch",
+)
 
 
 def stream_seed(seed: int, stream: str, *index: int) -> int:

@@ -16,11 +16,12 @@ from adept.algorithms.stopping import make_rules
 from adept.config import Config, Execution
 from adept.envs import Environments, make_environments
 from adept.envs.base import Array
-from adept.flops import forward_flops
+from adept.flops import forward_flops, policy_flops
 from adept.networks import Actor, TorchActor, make_network
 from adept.plan import Plan, Planner
 from adept.rollout import Collector, Rollout
 from adept.seeding import stream_seed
+from adept.watching import Watch
 
 Record = dict[str, float]
 """One iteration as numbers by name, in a fixed order; NaN where there is nothing to say."""
@@ -56,7 +57,7 @@ class Trainer:
         shape = self.environments.observation_shape
         seed = stream_seed(config.seed, "network")
         network = make_network(config.network, shape, self.environments.actions, seed)
-        self.forward_flops = forward_flops(network, shape)
+        self.forward_flops, self.policy_flops = forward_flops(network, shape), policy_flops(network, shape)
         self.network = network.to(self.device)
         parts = (config, self.network, self.device, self.execution)
         self.actor: Actor = fast.actor(*parts) or TorchActor(self.network, self.device)
@@ -65,6 +66,7 @@ class Trainer:
         self.learner: Learner = fast.learner(*parts) or ReferenceLearner(config, self.network, self.loss, self.device)
         self.planner = Planner(config)
         self.rules = make_rules(config.stopping)
+        self.watch = Watch(config, self.learner, slope_always=self.planner.needs_slope)
         self.iteration = 0
         self._episodes = self._gradient_steps = self._flops = 0
         self._seconds = 0.0
@@ -77,7 +79,10 @@ class Trainer:
             if self.iteration % config.restart_every == 0:
                 self.collector.restart(self.iteration)
             rollout = self.collector.collect()
-            plan = self.planner.plan(self.iteration, rollout)
+            judging = time.perf_counter()
+            verdict = self.watch.judge(self.iteration, rollout)
+            judged = time.perf_counter()
+            plan = self.planner.plan(self.iteration, rollout, verdict)
             updating = time.perf_counter()
             epochs = self._update(rollout, plan)
             metrics = self._metrics(epochs)
@@ -86,6 +91,7 @@ class Trainer:
             self._gradient_steps += sum(epoch.gradient_steps for epoch in epochs)
             self._episodes += len(rollout.episode_returns)
             self._flops += self.forward_flops * self._forward_passes(epochs)
+            self._flops += self.policy_flops * cost.watching(config, self.watch.passes)
             self._seconds += finished - started
             reward = self.planner.reward(rollout)
             yield {
@@ -109,6 +115,7 @@ class Trainer:
                 "inference_seconds": rollout.inference_seconds,
                 "update_seconds": finished - updating,
                 **self.planner.record(),
+                **({**self.watch.columns(verdict), "watch_seconds": judged - judging} if self.watch.on else {}),
             }
 
     def _update(self, rollout: Rollout, plan: Plan) -> list[Epoch]:
@@ -117,8 +124,10 @@ class Trainer:
         for rule in self.rules:
             rollout = rule.start(self.learner, rollout, plan, seed)
         made: list[Epoch] = []
+        self.watch.begin(self.iteration)
         for epoch in self.learner.epochs(rollout, plan):
             made.append(epoch)
+            self.watch.mark(self.iteration, epoch.index, plan.epochs)
             if any(rule.stop(epoch) for rule in self.rules) or self.planner.stops(epoch):
                 break
         self.planner.finish(made[-1])
@@ -137,7 +146,7 @@ class Trainer:
         return cost.sampling(self.config) + cost.gradient_step(self.config) * steps + asked
 
     def _parts(self) -> dict[str, Stateful]:
-        return {"collector": self.collector, "learner": self.learner}
+        return {"collector": self.collector, "learner": self.learner, "watch": self.watch}
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return everything that the rest of the run depends on, as JSON-safe values and named arrays."""

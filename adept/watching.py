@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -80,7 +81,8 @@ class Watch:
         if self._judge.start is None or not (due or self._slope_always):
             return None
         groups = time_groups(self._config.rollout_length, self._config.environments)
-        rows, chosen = slice(None), None
+        rows: slice | npt.NDArray[np.int64] = slice(None)
+        chosen = None
         if self.rows < len(groups):
             rng = np.random.default_rng(stream_seed(self._config.seed, "watch", iteration))
             rows = np.sort(rng.choice(len(groups), self.rows, replace=False))

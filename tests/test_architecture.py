@@ -37,6 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "algorithms": {"names", "config", "plan", "envs", "networks", "rollout", "seeding"},
     "fast": {"config", "plan", "envs", "networks", "rollout", "algorithms", "algorithms/__init__", "seeding"},
     "flops": {"names", "config", "envs", "networks"},
+    "watching": {"algorithms", "config", "envs", "hindsight", "rollout", "seeding"},
     "training": {
         *{"names", "config", "plan", "cost", "seeding", "envs", "networks", "rollout", "fast", "flops", "hindsight"},
         *{"algorithms", "algorithms/__init__", "algorithms/stopping"},

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from rich.console import Console
 
 from adept.cli import given, parse, print_json
 from adept.config import Config, Execution
+from adept.controllers import CONTROLLERS, make_controller
 from adept.envs import make_environments
 from adept.extras import require
 from adept.presets import preset
@@ -73,5 +74,8 @@ def default_config(words: list[str]) -> Config:
         named["env"] = "minigrid/DoorKey-6x6"
     named.pop("arms", None)
     config = preset(**named)
-    knobs = paper_scheduler(config.scheduler, config.arms, seed=0, **config.scheduler_options).options
-    return replace(config, scheduler_options=dict(knobs))
+    if config.scheduler in CONTROLLERS:
+        chooser: Any = make_controller(config.scheduler, max(config.arms), **config.scheduler_options)
+    else:
+        chooser = paper_scheduler(config.scheduler, config.arms, seed=0, **config.scheduler_options)
+    return replace(config, scheduler_options=dict(chooser.options))

@@ -99,8 +99,8 @@ class Hindsight(Controller):
         return not kl <= self._kl_stop
 
     def diagnostics(self) -> dict[str, float]:
-        """Return the stride and the z that moved it last."""
-        return {"stride": self.stride, "z": self._z}
+        """Return the z that moved the stride last."""
+        return {"z": self._z}
 
     def _choose(self, evidence: Evidence | None) -> Choice:
         if evidence is not None:

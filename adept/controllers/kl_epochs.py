@@ -56,10 +56,6 @@ class KLEpochs(Controller):
     def _limit(self) -> int:
         return self._most or 2 * self.epochs
 
-    def diagnostics(self) -> dict[str, float]:
-        """Return the present number of epochs."""
-        return {"epochs": float(self._now)}
-
     def _choose(self, evidence: Evidence | None) -> Choice:
         if evidence is not None and evidence.kl is not None:
             clipped = evidence.clip_fraction is not None and evidence.clip_fraction > self._clipped

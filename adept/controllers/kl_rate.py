@@ -50,10 +50,6 @@ class KLRate(Controller):
         """The knobs, by the names of the constructor."""
         return {"target": self._target, "factor": self._factor, "band": self._band, "furthest": self._furthest}
 
-    def diagnostics(self) -> dict[str, float]:
-        """Return the present factor of the learning rate."""
-        return {"stride": self._stride}
-
     def _choose(self, evidence: Evidence | None) -> Choice:
         if evidence is not None and evidence.kl is not None:
             if evidence.kl > self._band * self._target:

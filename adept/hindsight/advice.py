@@ -198,7 +198,7 @@ def _on_epochs(table: Mapping[str, Floats], found: Finding, epoch_flops: float |
     factor = found.epochs / found.enough
     return [
         f"{which} {found.rest.text()} to what the first {found.enough} gain.{cost} Try {found.enough} epochs with the "
-        f"learning rate × {factor:.2g}, or `--scheduler hindsight --scheduler-options dear compute`."
+        f"learning rate × {factor:.2g}, or `--scheduler hindsight --dear compute`."
     ]
 
 

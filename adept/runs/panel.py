@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from types import TracebackType
 from typing import Any, Self
 
@@ -33,7 +33,7 @@ class Progress:
         self._largest = forward_flops * cost.iteration(config, max(config.arms))
         self._first = iteration
         self._spent_before: float | None = None
-        self._choices = dict.fromkeys(config.arms, 0)
+        self._choices = Counter(dict.fromkeys(config.arms, 0))
         self._moments: deque[tuple[float, float]] = deque([(time.monotonic(), iteration * config.batch_size)])
         self._moments = deque(self._moments, maxlen=RATE_ITERATIONS + 1)
         self.record: Record = {}

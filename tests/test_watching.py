@@ -1,0 +1,173 @@
+"""Watching: it changes no number of a run, resumes exactly, and is counted."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from adept.config import Config, Execution
+from adept.hindsight.estimates import gain, slope, time_groups
+from adept.training import Record, Trainer
+from adept.watching import marked_epochs
+
+CASES = {
+    "discrete": {"env": "gymnasium/tiny/Identity-v0"},
+    "continuous": {"env": "gymnasium/tiny/Follow-v0", "entropy_coefficient": 0.0},
+    "drac": {"env": "gymnasium/tiny/Picture-v0", "algo": "drac", "environments": 2, "rollout_length": 16, "steps": 192},
+}
+
+
+def config(case: str, **settings: Any) -> Config:
+    base: dict[str, Any] = {
+        "environments": 8, "rollout_length": 32, "minibatch_size": 32, "steps": 3072, "scheduler": "fixed",
+        "arms": (3,), "learning_rate": 3e-3, "watch_every": 2,
+    }  # fmt: skip
+    return Config(**base | CASES[case] | settings)
+
+
+def run(settings: Config, fast: bool = False) -> list[Record]:
+    trainer = Trainer(settings, Execution(fast=fast))
+    records = list(trainer)
+    trainer.close()
+    return records
+
+
+def columns(records: list[Record], *, without: tuple[str, ...] = ()) -> dict[str, list[str]]:
+    """The columns as text, which compares NaN, but the clock's."""
+    names = [name for name in records[0] if "seconds" not in name and name not in without]
+    return {name: [repr(record[name]) for record in records] for name in names}
+
+
+@pytest.mark.parametrize(
+    ("case", "fast"),
+    [("discrete", True), ("discrete", False), ("continuous", True), ("continuous", False), ("drac", False)],
+)
+def test_watching_changes_no_other_number(case: str, fast: bool) -> None:
+    watched, plain = run(config(case), fast), run(config(case, watch=False), fast)
+    assert list(plain[0]) == [name for name in watched[0] if name in plain[0]]
+    added = {"slope", "slope_z", "update_worth", "gain/1", "gain/2", "gain/3", "gain/x0.5", "gain/x1.5", "gain/x2"}
+    assert watched[0].keys() - plain[0].keys() == added | {"watch_seconds"}
+    here = columns(watched, without=("flops", *added))
+    assert here == columns(plain, without=("flops",))
+    measured = [math.isfinite(record["update_worth"]) for record in watched]
+    assert measured == [index > 0 and index % 2 == 0 for index in range(len(watched))]
+    for record in watched[2::2]:
+        assert all(math.isfinite(record[name]) for name in added)
+        assert record["gain/3"] == record["update_worth"]
+
+
+def test_the_columns_are_those_of_the_estimates() -> None:
+    trainer = Trainer(config("discrete", watch_every=1), Execution(fast=False))
+    parameters, rollouts = [], []
+    collect = trainer.collector.collect
+
+    def remember() -> Any:
+        parameters.append(trainer.learner.parameters())
+        rollouts.append(copy.deepcopy(collect()))
+        return rollouts[-1]
+
+    trainer.collector.collect = remember  # type: ignore[method-assign]
+    records = list(trainer)
+    start, now, rollout = parameters[3], parameters[4], rollouts[4]
+    groups = time_groups(32, 8)
+
+    def at(length: float) -> torch.Tensor:
+        with trainer.learner.at(start + length * (now - start)):
+            return trainer.learner.log_probs(rollout).double()
+
+    advantages = rollout.advantages
+    found = slope(at(1.25), at(0.75), advantages, groups)
+    assert records[4]["slope"] == pytest.approx(found.value, rel=1e-6)
+    assert records[4]["slope_z"] == pytest.approx(found.z, rel=1e-6)
+    for name, length in (("update_worth", 1.0), ("gain/x0.5", 0.5), ("gain/x2", 2.0)):
+        expected = gain(at(length), at(1.0), advantages, groups, over=at(0.0)).value
+        assert records[4][name] == pytest.approx(expected, rel=1e-3, abs=1e-6)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("settings", [{}, {"scheduler": "hindsight"}, {"scheduler": "kl-epochs"}], ids=str)
+@pytest.mark.parametrize("stop", [3, 4])
+def test_resumes_exactly(fast: bool, settings: dict[str, Any], stop: int) -> None:
+    wanted = config("continuous", watch_rows=100, **settings)
+    whole = columns(run(wanted, fast))
+    first = Trainer(wanted, Execution(fast=fast))
+    records = []
+    for record in first:
+        records.append(record)
+        if record["iteration"] == stop:
+            break
+    saved = copy.deepcopy(first.state())
+    second = Trainer(wanted, Execution(fast=fast))
+    second.load(*saved)
+    records.extend(second)
+    assert columns(records) == whole
+
+
+def test_a_checkpoint_of_the_fast_path_is_judged_alike_by_the_reference() -> None:
+    wanted = config("discrete")
+    fast = Trainer(wanted, Execution(fast=True))
+    for record in fast:
+        if record["iteration"] == 4:
+            break
+    saved = copy.deepcopy(fast.state())
+    reference = Trainer(wanted, Execution(fast=False))
+    reference.load(*saved)
+    here, there = next(iter(fast)), next(iter(reference))
+    for name in ("slope", "update_worth", "gain/1", "gain/x2"):
+        assert here[name] == pytest.approx(there[name], rel=1e-3, abs=1e-5)
+
+
+def test_flops_are_counted() -> None:
+    watched, plain = run(config("discrete")), run(config("discrete", watch=False))
+    trainer = Trainer(config("discrete"))
+    # Of 12 iterations 5 are measured: slope 2, before 1, two of three epochs, three lengths = 8 passes over 256 rows.
+    assert watched[-1]["flops"] - plain[-1]["flops"] == 5 * 8 * 256 * trainer.policy_flops
+    assert trainer.policy_flops < trainer.forward_flops
+    few = run(config("discrete", watch_rows=64))
+    assert few[-1]["flops"] - plain[-1]["flops"] == 5 * 8 * 64 * trainer.policy_flops
+
+
+def test_a_controller_gets_the_slope_every_iteration_also_without_watching() -> None:
+    records = run(config("discrete", scheduler="hindsight", watch=False))
+    assert [math.isfinite(record["slope_z"]) for record in records] == [False] + [True] * 11
+    assert all(math.isnan(record["update_worth"]) for record in records)
+    assert records[0]["stride"] == 1.0
+    assert len({record["stride"] for record in records}) == 12
+    base = records[0]["learning_rate"]
+    assert [record["learning_rate"] for record in records] == pytest.approx([base * r["stride"] for r in records])
+    compute = run(config("discrete", scheduler="hindsight", scheduler_options={"dear": "compute"}, arms=(6,)))
+    assert (compute[0]["epochs"], compute[0]["stride"]) == (2, 3.0)
+
+
+def test_the_guard_ends_an_update() -> None:
+    records = run(config("discrete", scheduler="hindsight", learning_rate=0.3, arms=(8,)))
+    assert min(record["epochs_done"] for record in records) < 8
+    assert min(record["stride"] for record in records) < 0.8
+
+
+def test_marked_epochs() -> None:
+    assert marked_epochs((1,)) == (1,)
+    assert marked_epochs((10,)) == (1, 2, 4, 8, 10)
+    assert marked_epochs((4, 2, 1)) == (1, 2, 4)
+    assert marked_epochs((5, 3)) == (1, 2, 3, 4, 5)
+
+
+def test_the_id_of_a_configuration_is_that_of_before() -> None:
+    plain = config("discrete", watch_every=4)
+    assert not {"watch", "watch_every", "watch_rows"} & plain.to_dict().keys()
+    assert replace(plain, watch=False).id != plain.id
+    assert Config.from_dict(replace(plain, watch=False).to_dict()) == replace(plain, watch=False)
+    assert replace(plain, scheduler="hindsight", scheduler_options={"dear": "compute"}).id != plain.id
+
+
+def test_a_part_of_the_rows_is_drawn_without_touching_another_stream() -> None:
+    every, part = run(config("discrete")), run(config("discrete", watch_rows=64))
+    assert np.isfinite([record["slope"] for record in part[2::2]]).all()
+    assert [record["policy_loss"] for record in every] == [record["policy_loss"] for record in part]
+    assert [record["slope"] for record in every[2::2]] != [record["slope"] for record in part[2::2]]
