@@ -39,7 +39,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     "flops": {"names", "config", "envs", "networks"},
     "watching": {"algorithms", "config", "envs", "hindsight", "rollout", "seeding"},
     "training": {
-        *{"names", "config", "plan", "cost", "seeding", "envs", "networks", "rollout", "fast", "flops", "hindsight"},
+        *{
+            "names",
+            "config",
+            "plan",
+            "cost",
+            "seeding",
+            "envs",
+            "networks",
+            "rollout",
+            "fast",
+            "flops",
+            "hindsight",
+            "watching",
+        },
         *{"algorithms", "algorithms/__init__", "algorithms/stopping"},
     },
     # A run's folder: what writes it (runner) trains, what reads it (records) does not.

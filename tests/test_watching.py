@@ -19,13 +19,20 @@ from adept.watching import marked_epochs
 CASES = {
     "discrete": {"env": "gymnasium/tiny/Identity-v0"},
     "continuous": {"env": "gymnasium/tiny/Follow-v0", "entropy_coefficient": 0.0},
-    "drac": {"env": "gymnasium/tiny/Picture-v0", "algo": "drac", "environments": 2, "rollout_length": 16, "steps": 192},
+    "drac": {
+        "env": "gymnasium/tiny/Picture-v0",
+        "algo": "drac",
+        "environments": 2,
+        "rollout_length": 16,
+        "steps": 96,
+        "minibatch_size": 16,
+    },
 }
 
 
 def config(case: str, **settings: Any) -> Config:
     base: dict[str, Any] = {
-        "environments": 8, "rollout_length": 32, "minibatch_size": 32, "steps": 3072, "scheduler": "fixed",
+        "environments": 8, "rollout_length": 32, "minibatch_size": 64, "steps": 1792, "scheduler": "fixed",
         "arms": (3,), "learning_rate": 3e-3, "watch_every": 2,
     }  # fmt: skip
     return Config(**base | CASES[case] | settings)
@@ -57,6 +64,7 @@ def test_watching_changes_no_other_number(case: str, fast: bool) -> None:
     assert here == columns(plain, without=("flops",))
     measured = [math.isfinite(record["update_worth"]) for record in watched]
     assert measured == [index > 0 and index % 2 == 0 for index in range(len(watched))]
+    assert any(measured)
     for record in watched[2::2]:
         assert all(math.isfinite(record[name]) for name in added)
         assert record["gain/3"] == record["update_worth"]
@@ -126,19 +134,19 @@ def test_a_checkpoint_of_the_fast_path_is_judged_alike_by_the_reference() -> Non
 def test_flops_are_counted() -> None:
     watched, plain = run(config("discrete")), run(config("discrete", watch=False))
     trainer = Trainer(config("discrete"))
-    # Of 12 iterations 5 are measured: slope 2, before 1, two of three epochs, three lengths = 8 passes over 256 rows.
-    assert watched[-1]["flops"] - plain[-1]["flops"] == 5 * 8 * 256 * trainer.policy_flops
+    # Of 7 iterations 3 are measured: slope 2, before 1, two of three epochs, three lengths = 8 passes over 256 rows.
+    assert watched[-1]["flops"] - plain[-1]["flops"] == 3 * 8 * 256 * trainer.policy_flops
     assert trainer.policy_flops < trainer.forward_flops
     few = run(config("discrete", watch_rows=64))
-    assert few[-1]["flops"] - plain[-1]["flops"] == 5 * 8 * 64 * trainer.policy_flops
+    assert few[-1]["flops"] - plain[-1]["flops"] == 3 * 8 * 64 * trainer.policy_flops
 
 
 def test_a_controller_gets_the_slope_every_iteration_also_without_watching() -> None:
     records = run(config("discrete", scheduler="hindsight", watch=False))
-    assert [math.isfinite(record["slope_z"]) for record in records] == [False] + [True] * 11
+    assert [math.isfinite(record["slope_z"]) for record in records] == [False] + [True] * 6
     assert all(math.isnan(record["update_worth"]) for record in records)
     assert records[0]["stride"] == 1.0
-    assert len({record["stride"] for record in records}) == 12
+    assert len({record["stride"] for record in records}) == 7
     base = records[0]["learning_rate"]
     assert [record["learning_rate"] for record in records] == pytest.approx([base * r["stride"] for r in records])
     compute = run(config("discrete", scheduler="hindsight", scheduler_options={"dear": "compute"}, arms=(6,)))

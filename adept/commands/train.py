@@ -75,7 +75,7 @@ def default_config(words: list[str]) -> Config:
     named.pop("arms", None)
     config = preset(**named)
     if config.scheduler in CONTROLLERS:
-        chooser: Any = make_controller(config.scheduler, max(config.arms), **config.scheduler_options)
+        chooser: Any = make_controller(config.scheduler, max(config.arms), seed=0, **config.scheduler_options)
     else:
         chooser = paper_scheduler(config.scheduler, config.arms, seed=0, **config.scheduler_options)
     return replace(config, scheduler_options=dict(chooser.options))
