@@ -92,9 +92,9 @@ class Config:
     """iterations after which every environment starts anew from seeds of that iteration, so that a run can resume"""
     watch: bool = True
     """measure what updates were worth (docs/hindsight.md); changes no other number"""
-    watch_every: int = 4
+    watch_every: int = 5
     """iterations between two measurements"""
-    watch_rows: int = 4096
+    watch_rows: int = 2048
     """most rows of a rollout that a measurement uses, drawn at random"""
 
     def __post_init__(self) -> None:

@@ -167,7 +167,7 @@ def test_marked_epochs() -> None:
 
 
 def test_the_id_of_a_configuration_is_that_of_before() -> None:
-    plain = config("discrete", watch_every=4)
+    plain = config("discrete", watch_every=5)
     assert not {"watch", "watch_every", "watch_rows"} & plain.to_dict().keys()
     assert replace(plain, watch=False).id != plain.id
     assert Config.from_dict(replace(plain, watch=False).to_dict()) == replace(plain, watch=False)

@@ -34,6 +34,7 @@ class FastLearner:
         self._surrogate = Surrogate(config, network)
         self._pass: Pass | None = None
         self._names = (*METRICS, "gradient_norm")
+        self._numbered: tuple[Rollout, Tensor] | None = None
 
     def epochs(self, rollout: Rollout, plan: Plan) -> Iterator[Epoch]:
         """Make at most `plan.epochs` passes over the rollout."""
@@ -104,12 +105,25 @@ class FastLearner:
         self._adam.square.copy_(square)
         self._adam.steps = int(steps)
 
+    @torch.inference_mode()
     def log_probs(self, rollout: Rollout, rows: Tensor | None = None) -> Tensor:
         """Return the log-probabilities of the rollout's actions, or of some rows', under the present parameters."""
         observations, actions = rollout.observations, rollout.actions
+        if isinstance(self.network, MiniGridNetwork):
+            numbers = self._numbers(rollout)
+            numbers, actions = (numbers, actions) if rows is None else (numbers[rows], actions[rows])
+            outputs, _ = self._distinct.forward(numbers)
+            return self.network.distribution.log_prob(outputs.T, actions)
         if rows is not None:
             observations, actions = observations[rows], actions[rows]
         return self.network.distribution.log_prob(policy_of(self.network, observations, VALUE_CHUNK), actions)
+
+    def _numbers(self, rollout: Rollout) -> Tensor:
+        """Number the distinct observations of a rollout, once for all the log-probabilities that it is asked for."""
+        if self._numbered is None or self._numbered[0] is not rollout:
+            self._distinct = DistinctPass(partial(make_pass, self.network, tuple(rollout.observations.shape[1:])))
+            self._numbered = (rollout, self._distinct.prepare(rollout.observations))
+        return self._numbered[1]
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return what the reference returns, by the same names: a checkpoint of one loads in the other."""

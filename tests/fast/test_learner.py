@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from adept.config import Config, Execution
 from adept.fast.learner import FastLearner
 from adept.networks import ActorCritic, make_network
 from adept.plan import Plan
+from adept.presets import preset
 from adept.rollout import Rollout
 from adept.training import Trainer
 from tests.fast.cases import CASES, make_case, make_config, make_rollout
@@ -174,3 +176,19 @@ def test_a_run_follows_the_reference() -> None:
     for one, other in zip(records, reference, strict=True):
         for name in ("gae_return", "policy_loss", "value_loss", "entropy", "approx_kl"):
             assert one[name] == pytest.approx(other[name], rel=1e-3, abs=1e-4)
+
+
+def test_log_probs_of_distinct_rows_are_those_of_the_network() -> None:
+    trainer = Trainer(replace(preset("minigrid/DoorKey-6x6", scheduler="fixed"), steps=4096))
+    rollouts = []
+    for _ in range(2):
+        trainer.collector.restart(len(rollouts))
+        rollout = trainer.collector.collect()
+        rollouts.append(rollout)
+        with torch.inference_mode():
+            policy = trainer.network.policy(rollout.observations)
+            expected = trainer.network.distribution.log_prob(policy, rollout.actions)
+        rows = torch.tensor([5, 3, 2000])
+        assert torch.allclose(trainer.learner.log_probs(rollout), expected, atol=1e-5)
+        assert torch.allclose(trainer.learner.log_probs(rollout, rows), expected[rows], atol=1e-5)
+    trainer.close()
