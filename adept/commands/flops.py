@@ -13,11 +13,9 @@ from adept.cli import parse, print_json
 from adept.commands.screen import cost, make_console
 from adept.config import Config
 from adept.cost import epoch, iteration, ratio, sampling
+from adept.envs import backend_of
 from adept.flops import build_network, forward_flops, paper_forward_macs
 from adept.presets import preset
-
-PAPER_MINIBATCHES = 32
-"""The paper's N_batches on Procgen, which contradicts its own 64·256/2048 = 8: docs/compute.md."""
 
 
 @dataclass(frozen=True)
@@ -80,11 +78,12 @@ def accounting(config: Config) -> dict[str, Any]:
         },
         "ratio_round_robin": ratio(config, sum(arms) / len(arms)),
     }
-    if config.backend == "procgen":
+    minibatches = backend_of(config).paper_minibatches
+    if minibatches is not None:
         result["paper"] = {
             "forward_macs": paper_forward_macs(network),
-            "minibatches": PAPER_MINIBATCHES,
-            "ratio_round_robin": ratio(config, sum(arms) / len(arms), minibatches=PAPER_MINIBATCHES),
+            "minibatches": minibatches,
+            "ratio_round_robin": ratio(config, sum(arms) / len(arms), minibatches=minibatches),
         }
     return result
 

@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 from rich.console import Console
 
+from adept import envs, presets
 from adept.cli import given, parse, print_json
 from adept.config import Config, Execution
 from adept.controllers import CONTROLLERS, make_controller
 from adept.envs import make_environments
 from adept.extras import require
 from adept.presets import preset
-from adept.presets import summary as summary_of_presets
 from adept.runs.panel import Screen, result_table
 from adept.runs.records import CHECKPOINT_SECONDS, run_path
 from adept.runs.runner import run_one
@@ -42,7 +42,7 @@ class TrainOptions:
 
 def run(words: list[str]) -> int:
     """Carry out the command."""
-    description = f"{TrainOptions.__doc__}\n\nPresets, and where their values are from:\n{summary_of_presets()}"
+    description = f"{TrainOptions.__doc__}\n\nEnvironments:\n{envs.summary()}\n\nPresets:\n{presets.summary()}"
     options = parse(TrainOptions, "train", words, TrainOptions(default_config(words)), description)
     config = options.config
     make_environments(config, count=1).close()  # a mistake in the name shall leave no folder behind

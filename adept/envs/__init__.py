@@ -1,33 +1,57 @@
-"""Environments by `backend/name`: one file per backend, one line in `make_environments`."""
+"""Environments by `backend/name`: one file per backend, one line in `BACKENDS`."""
 
 from __future__ import annotations
 
 from adept.config import Config
-from adept.envs import gymnasium, minigrid, pool, procgen, pybullet
+from adept.envs.backend import Backend
 from adept.envs.base import Array, Continuous, Discrete, Environments, Step
+from adept.envs.gymnasium import Gymnasium
+from adept.envs.minigrid import MiniGrid
+from adept.envs.pool import EnvPool
+from adept.envs.procgen import Procgen
+from adept.envs.pybullet import PyBullet
 from adept.names import unknown_name
 
-__all__ = ["BACKENDS", "Array", "Continuous", "Discrete", "Environments", "Step", "make_environments"]
+__all__ = [
+    "BACKENDS", "Array", "Backend", "Continuous", "Discrete", "Environments", "Step", "backend_of", "make_environments",
+    "summary",
+]  # fmt: skip
 
-BACKENDS = ("procgen", "minigrid", "pybullet", "gymnasium", "envpool")
+BACKENDS: dict[str, Backend] = {
+    backend.name: backend
+    for backend in (
+        Procgen(),
+        MiniGrid(),
+        PyBullet(),
+        Gymnasium(),
+        EnvPool(),
+    )
+}
+
+
+def backend_of(config: Config) -> Backend:
+    """Return the backend that a configuration names."""
+    if config.backend not in BACKENDS:
+        raise unknown_name("backend", config.backend, BACKENDS)
+    return BACKENDS[config.backend]
 
 
 def make_environments(
-    config: Config, *, count: int | None = None, threads: int = 1, levels: int | None = None, render: bool = False,
+    config: Config,
+    *,
+    count: int | None = None,
+    threads: int = 1,
+    render: bool = False,
     evaluating: bool = False,
-) -> Environments:  # fmt: skip
-    """Return the environments of a run, or, for evaluation, another number of them or other Procgen levels."""
-    task, count = config.task, config.environments if count is None else count
-    match config.backend:
-        case "procgen":
-            levels = config.levels if levels is None else levels
-            return procgen.make(task, count, levels=levels, threads=threads, render=render)
-        case "minigrid":
-            return minigrid.make(task, count, threads=threads, render=render)
-        case "pybullet":
-            return pybullet.make(task, count)
-        case "gymnasium":
-            return gymnasium.make(task, count, render=render)
-        case "envpool":
-            return pool.make(task, count, threads=threads, render=render, evaluating=evaluating)
-    raise unknown_name("backend", config.backend, BACKENDS)
+    test_levels: bool = False,
+) -> Environments:
+    """Return the environments of a run, or, for evaluation, another number of them and the levels of the test."""
+    count = config.environments if count is None else count
+    return backend_of(config).make(
+        config, count, threads=threads, render=render, evaluating=evaluating, test_levels=test_levels
+    )
+
+
+def summary() -> str:
+    """Return the backends, one line each, for help."""
+    return "\n".join(f"- {one.name}/NAME: {one.about}; for example {', '.join(one.tasks)}" for one in BACKENDS.values())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
+from adept.config import Config
+from adept.envs.backend import Backend
 from adept.envs.base import ActionSpace, Array, Continuous, Discrete, Environments, Step
 from adept.extras import require
 from adept.names import unknown_name
@@ -14,14 +17,23 @@ ATARI_TRAINING = {"episodic_life": True, "reward_clip": True}
 """How PPO is trained on Atari everywhere: an episode is one life, and rewards are clipped to -1, 0 or 1."""
 
 
-def make(task: str, count: int, *, threads: int = 1, render: bool = False, evaluating: bool = False) -> Environments:
-    """Return environments by EnvPool's id; Atari's are whole games for evaluation, and lives for training."""
-    envpool = require("envpool", "envpool")
-    known = envpool.list_all_envs()
-    if task not in known:
-        raise unknown_name("EnvPool environment", task, known)
-    training = not evaluating and ATARI_TRAINING.keys() <= set(envpool.make_spec(task).config._fields)
-    return PoolEnvironments(task, count, threads=threads, render=render, **(ATARI_TRAINING if training else {}))
+class EnvPool(Backend):
+    """Environments by EnvPool's id."""
+
+    name = "envpool"
+    about = "any id of EnvPool: MuJoCo, Box2D, classic control, Atari, …"
+    tasks = ("HalfCheetah-v4", "LunarLander-v3", "CartPole-v1", "Pong-v5")
+
+    def make(
+        self, config: Config, count: int, *, threads: int, render: bool, evaluating: bool, test_levels: bool
+    ) -> Environments:
+        """Return environments by EnvPool's id; Atari's are whole games for evaluation, and lives for training."""
+        envpool, task = require("envpool", "envpool"), config.task
+        known = envpool.list_all_envs()
+        if task not in known:
+            raise unknown_name("EnvPool environment", task, known)
+        training = not evaluating and ATARI_TRAINING.keys() <= set(envpool.make_spec(task).config._fields)
+        return PoolEnvironments(task, count, threads=threads, render=render, **(ATARI_TRAINING if training else {}))
 
 
 class PoolEnvironments:
@@ -41,8 +53,8 @@ class PoolEnvironments:
         self._options = {**options, "num_envs": count, "num_threads": min(threads, count), "env_type": "gymnasium"}
         if render:
             self._options["render_mode"] = "rgb_array"
-        self._pool = envpool.make(env_id, seed=0, **self._options)
-        space = self._pool.observation_space
+        self._pool = self._make(0)
+        space, actions = self._pool.observation_space, self._pool.action_space
         # Of MiniGrid's dictionary (image, direction, mission) the image is what the paper's agents see.
         self._key = "image" if not hasattr(space, "shape") or space.shape is None else None
         if self._key is not None:
@@ -57,15 +69,22 @@ class PoolEnvironments:
         self.observation_shape: tuple[int, ...] = shape if self._image else (int(np.prod(shape)),)
         uint8 = self._image and space.dtype == np.uint8
         self.observation_dtype: np.dtype[Any] = np.dtype(np.uint8 if uint8 else np.float32)
-        self.actions, self._start = _action_space(env_id, self._pool.action_space)
-        self._action_dtype = self._pool.action_space.dtype
+        self.actions, self._start = _action_space(env_id, actions)
+        self._action_dtype = actions.dtype
         self._ids = np.arange(count, dtype=np.int32)
 
     def restart(self, seed: int) -> Array:
         """Make the pool anew: EnvPool's seeds are fixed when it is made."""
         self._pool.close()
-        self._pool = self._envpool.make(self._id, seed=seed, **self._options)
+        self._pool = self._make(seed)
         return self._observed(self._pool.reset()[0])
+
+    def _make(self, seed: int) -> Any:
+        with warnings.catch_warnings():  # Gymnasium's, that bounds of float32 are declared in float64
+            warnings.filterwarnings("ignore", message=".*precision lowered by casting")
+            pool = self._envpool.make(self._id, seed=seed, **self._options)
+            _ = pool.observation_space, pool.action_space  # made when first asked for
+        return pool
 
     def step(self, actions: Array) -> Step:
         """Take one action in each environment; reset those that ended at once."""

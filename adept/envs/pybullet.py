@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from adept.config import Config
+from adept.envs.backend import Backend
 from adept.envs.base import Environments
 from adept.envs.single import SingleEnvironments
 
-TASKS = ("Ant", "HalfCheetah", "Hopper", "Walker2D")
 
+class PyBullet(Backend):
+    """Four walkers, each in a physics client of its own."""
 
-def make(task: str, count: int) -> Environments:
-    """Return environments of one robot: Ant, HalfCheetah, Hopper or Walker2D."""
-    from adept.envs import bullet  # here, since it loads PyBullet
+    name = "pybullet"
+    about = "the walkers of PyBullet"
+    tasks = ("Ant", "HalfCheetah", "Hopper", "Walker2D")
+    evaluation_environments = 1
+    microseconds = {"ppo": (270.0, 6.0)}  # noqa: RUF012
 
-    return SingleEnvironments(task, lambda: bullet.make(task), count)
+    def make(
+        self, config: Config, count: int, *, threads: int, render: bool, evaluating: bool, test_levels: bool
+    ) -> Environments:
+        """Return environments of one robot: Ant, HalfCheetah, Hopper or Walker2D."""
+        from adept.envs import bullet  # here, since it loads PyBullet
+
+        return SingleEnvironments(config.task, lambda: bullet.make(config.task), count)

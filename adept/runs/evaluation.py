@@ -13,7 +13,7 @@ import torch
 
 from adept.algorithms.learner import load_network
 from adept.config import Config, Execution
-from adept.envs import Array, Environments, make_environments
+from adept.envs import Array, Environments, backend_of, make_environments
 from adept.envs.base import Continuous
 from adept.extras import require
 from adept.networks import TorchActor, make_network
@@ -24,7 +24,6 @@ from adept.runs.trust import import_named, named_environments, require_trust
 from adept.seeding import stream_seed
 from adept.training import pick_device
 
-EVALUATION_ENVIRONMENTS = 16
 TEST_EPISODES = 100
 VIDEO_FRAMES_PER_SECOND = 30
 
@@ -115,9 +114,9 @@ def evaluate(
     config = _checked(path, episodes, levels, trust)
     execution = execution or Execution()
     torch.set_num_threads(execution.threads)
-    count = min(EVALUATION_ENVIRONMENTS, episodes) if config.backend != "pybullet" else 1
+    count = min(backend_of(config).evaluation_environments, episodes)
     environments = make_environments(
-        config, count=count, threads=execution.env_threads, levels=0 if levels == "test" else None, evaluating=True
+        config, count=count, threads=execution.env_threads, evaluating=True, test_levels=levels == "test"
     )
     try:
         device = execution.device
@@ -128,11 +127,6 @@ def evaluate(
         environments.close()
     step = policy.iteration * config.batch_size
     return Evaluation(policy.iteration, step, levels, deterministic, seed, tuple(returns), tuple(lengths))
-
-
-def has_test_levels(config: Config) -> bool:
-    """Say whether an environment has levels that no run trains on."""
-    return config.backend == "procgen"
 
 
 def _checked(path: Path, episodes: int, levels: str, trust: bool) -> Config:
@@ -178,8 +172,7 @@ def frames(
 ) -> Iterator[Array]:  # fmt: skip
     """Yield pictures of the saved policy at play."""
     config = _checked(path, episodes, levels, trust)
-    test = 0 if levels == "test" else None
-    environments = make_environments(config, count=1, levels=test, render=True, evaluating=True)
+    environments = make_environments(config, count=1, render=True, evaluating=True, test_levels=levels == "test")
     try:
         policy = SavedPolicy(path, environments, deterministic=deterministic, seed=seed)
         observations = environments.restart(stream_seed(config.seed, "evaluation", seed))

@@ -18,9 +18,10 @@ from types import FrameType
 from typing import Any
 
 from adept.config import Config, Execution
+from adept.envs import backend_of
 from adept.runs import machine
 from adept.runs.checkpoints import FOLDER, checkpoints, passed_over, save_checkpoint
-from adept.runs.evaluation import TEST_EPISODES, OnEpisode, evaluate, has_test_levels
+from adept.runs.evaluation import TEST_EPISODES, OnEpisode, evaluate
 from adept.runs.records import (
     CHECKPOINT_SECONDS,
     RunFolder,
@@ -72,7 +73,7 @@ def run_one(
                 folder.set_status("interrupted", iteration=trainer.iteration)
                 return summary(path)
             if test_episodes is None:
-                test_episodes = TEST_EPISODES if has_test_levels(config) else 0
+                test_episodes = TEST_EPISODES if backend_of(config).has_test_levels else 0
             if test_episodes and not _evaluated(path, trainer.iteration):
                 result = evaluate(path, episodes=test_episodes, execution=execution, trust=True, on_episode=on_episode)
                 append_evaluation(path, result.row())

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from adept.config import Config
+from adept.envs import BACKENDS
 from adept.names import check_reference
 
 SCHEDULER_FIELDS = ("scheduler", "augmentation", "augmentation_scheduler")
@@ -22,7 +23,8 @@ def named_schedulers(config: Config) -> list[str]:
 
 def named_environments(config: Config) -> list[str]:
     """Return the environment, where making it imports a module: Gymnasium's `module:Id-v0`."""
-    return [config.task] if config.backend == "gymnasium" and ":" in config.task else []
+    backend = BACKENDS.get(config.backend)
+    return [config.task] if backend is not None and backend.imports_code(config.task) else []
 
 
 def require_trust(names: Iterable[str], trusted: bool, source: str) -> None:

@@ -8,19 +8,13 @@ from dataclasses import dataclass
 
 from adept import cost
 from adept.config import Config
+from adept.envs import backend_of
 from adept.extras import MissingExtra
 from adept.flops import build_network, forward_flops
 from adept.studies.results import Cell, StudyResults
 
-# Microseconds per environment step of sampling, and per row and epoch of updating, in one process of one thread on
-# a shared Xeon core: docs/studies.md tells how they were had. A rough guide for other machines.
-ROUGH_RATES: dict[tuple[str, str], tuple[float, float]] = {
-    ("minigrid", "ppo"): (31.0, 4.0),
-    ("pybullet", "ppo"): (270.0, 6.0),
-    ("procgen", "ppo"): (1000.0, 2300.0),
-    ("procgen", "drac"): (1700.0, 3900.0),
-}
 UNKNOWN_RATE = (200.0, 10.0)
+"""Microseconds per environment step of sampling, and per row and epoch of updating, where the backend knows none."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +86,7 @@ def rate_for(config: Config, measured: dict[tuple[str, str], Rate]) -> Rate:
     for name in (config.env, config.backend):
         if (name, config.algo) in measured:
             return measured[name, config.algo]
-    sampling, update = ROUGH_RATES.get((config.backend, config.algo), UNKNOWN_RATE)
+    sampling, update = backend_of(config).microseconds.get(config.algo, UNKNOWN_RATE)
     return Rate(sampling * 1e-6, update * 1e-6, f"rough rate of {config.backend} on one CPU core, not measured here")
 
 
