@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -109,21 +110,30 @@ class Evidence:
         return self.records.runs(method, task)
 
 
-def load(name: str) -> Evidence | None:
-    """Read the packed records of a study of results/; None where there are none.
+@contextmanager
+def copied(results: Path, names: Iterable[str]) -> Iterator[dict[str, Path]]:
+    """Give folders that hold the packed records of studies alone, by name; those without packed records are left out.
 
     They are read apart from the run folders beside them, which a study under way is changing.
     """
-    committed = ROOT / "results" / name
-    if not (committed / PACKED).exists():
-        return None
     with tempfile.TemporaryDirectory() as alone:
-        directory = Path(alone) / name
-        directory.mkdir()
-        for file in ("study.toml", PACKED):
-            shutil.copy(committed / file, directory)
-        comparison = load_comparison([directory])
-        return Evidence(load_results(directory), comparison, analyze(comparison))
+        found = {}
+        for name in names:
+            if (results / name / PACKED).exists():
+                found[name] = Path(alone) / name
+                found[name].mkdir()
+                for file in ("study.toml", PACKED):
+                    shutil.copy(results / name / file, found[name])
+        yield found
+
+
+def load(name: str) -> Evidence | None:
+    """Read the packed records of a study of results/; None where there are none."""
+    with copied(ROOT / "results", [name]) as directories:
+        if name not in directories:
+            return None
+        comparison = load_comparison([directories[name]])
+        return Evidence(load_results(directories[name]), comparison, analyze(comparison))
 
 
 def difference(mine: Scores, theirs: Scores, *, resamples: int = RESAMPLES) -> Estimate:
