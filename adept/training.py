@@ -69,13 +69,13 @@ class Trainer:
         self.watch = Watch(config, self.learner, slope_always=self.planner.needs_slope)
         self.iteration = 0
         self._episodes = self._gradient_steps = self._flops = 0
-        self._seconds = 0.0
+        self._seconds = self._processor_seconds = 0.0
 
     def __iter__(self) -> Iterator[Record]:
         """Run the iterations that remain, yielding the record of each."""
         config = self.config
         while self.iteration < config.iterations:
-            started = time.perf_counter()
+            started, spent = time.perf_counter(), time.process_time()
             if self.iteration % config.restart_every == 0:
                 self.collector.restart(self.iteration)
             rollout = self.collector.collect()
@@ -93,6 +93,7 @@ class Trainer:
             self._flops += self.forward_flops * self._forward_passes(epochs)
             self._flops += self.policy_flops * cost.watching(config, self.watch.passes)
             self._seconds += finished - started
+            self._processor_seconds += time.process_time() - spent
             reward = self.planner.reward(rollout)
             yield {
                 "iteration": self.iteration,
@@ -111,6 +112,7 @@ class Trainer:
                 **metrics,
                 "flops": self._flops,
                 "seconds": self._seconds,
+                "processor_seconds": self._processor_seconds,
                 "environment_seconds": rollout.environment_seconds,
                 "inference_seconds": rollout.inference_seconds,
                 "update_seconds": finished - updating,
@@ -156,6 +158,7 @@ class Trainer:
             "gradient_steps": self._gradient_steps,
             "flops": self._flops,
             "seconds": self._seconds,
+            "processor_seconds": self._processor_seconds,
             **self.planner.state(),
         }
         values["loss"], arrays = self.loss.state()
@@ -175,6 +178,7 @@ class Trainer:
         self.iteration, self._episodes = values["iteration"], values["episodes"]
         self._gradient_steps, self._flops = values["gradient_steps"], values["flops"]
         self._seconds = values["seconds"]
+        self._processor_seconds = values.get("processor_seconds", math.nan)  # older runs did not count it
 
     def close(self) -> None:
         """Free the environments."""

@@ -233,3 +233,17 @@ def test_train_is_a_generator_of_records() -> None:
     records = list(adept.train(tiny_config("Identity-v0")))
     assert [record["iteration"] for record in records] == list(range(1, 11))
     assert [record["step"] for record in records] == list(range(128, 1281, 128))
+
+
+def test_processor_seconds_grow_and_resume() -> None:
+    trainer = Trainer(tiny_config("Identity-v0"), REFERENCE)
+    records = iter(trainer)
+    first, second = next(records), next(records)
+    assert 0 < first["processor_seconds"] < second["processor_seconds"]
+    again = Trainer(tiny_config("Identity-v0"), REFERENCE)
+    values, arrays = trainer.state()
+    again.load(values, arrays)
+    assert next(iter(again))["processor_seconds"] > second["processor_seconds"]
+    older = {name: value for name, value in values.items() if name != "processor_seconds"}
+    again.load(older, arrays)
+    assert math.isnan(next(iter(again))["processor_seconds"]), "not known is not 0"

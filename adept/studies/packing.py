@@ -33,7 +33,7 @@ EXACT = ("iteration", "step", "epochs", "epochs_done", "gradient_steps", "episod
 """Columns kept to the last digit."""
 FINE = (
     *("reward", "gae_return", "episode_return", "episode_length", "score", "learning_rate", "explained_variance"),
-    "seconds",
+    *("seconds", "processor_seconds"),
 )
 """Columns kept to the seven digits of a float32; the others, losses, timings and the arms' scores, keep four."""
 DROPPED_BITS = 23 - 12
