@@ -80,7 +80,7 @@ class Planner:
         if self.scheduler is not None:
             self._choice = Choice(self.scheduler.step(reward))
         elif self.controller is not None:
-            self._choice = self.controller.step(self._evidence(verdict))
+            self._choice = self.controller.step(self._evidence(rollout, verdict))
         if self.augmentation_scheduler is not None:
             self._augmentation = self.augmentation_scheduler.step(reward)
         decayed = 1 - iteration / config.iterations if config.learning_rate_decay else 1.0
@@ -99,8 +99,13 @@ class Planner:
         """Whether the controller goes by the slope of every update."""
         return self.controller is not None and self.controller.needs_slope
 
+    @property
+    def guards(self) -> bool:
+        """Whether the controller may end an update and undo its last epoch."""
+        return self.controller is not None and self.controller.guards
+
     def stops(self, epoch: Epoch) -> bool:
-        """Return whether the controller's guard ends the update after this epoch."""
+        """Return whether the controller's guard ends the update with this epoch undone."""
         return self.controller is not None and self.controller.stops(epoch["approx_kl"])
 
     def finish(self, epoch: Epoch) -> None:
@@ -109,10 +114,11 @@ class Planner:
             kl, clip_fraction = epoch["approx_kl"], epoch["clip_fraction"]
             self._last = {"kl": kl, "clip_fraction": clip_fraction, "epochs_done": epoch.index}
 
-    def _evidence(self, verdict: Verdict | None) -> Evidence | None:
+    def _evidence(self, rollout: Rollout, verdict: Verdict | None) -> Evidence | None:
         if self._last is None:
             return None
-        return Evidence(**self._last) if verdict is None else verdict.evidence(**self._last)
+        evidence = Evidence(**self._last) if verdict is None else verdict.evidence(**self._last)
+        return replace(evidence, explained_variance=rollout.explained_variance)
 
     def record(self) -> dict[str, float]:
         """Return the numbers behind the present plan, as columns of a record."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -51,6 +53,12 @@ class Rollout:
     def __len__(self) -> int:
         """Return the number of rows."""
         return len(self.returns)
+
+    @cached_property
+    def explained_variance(self) -> float:
+        """1 - Var(R - V)/Var(R): 1 for a critic that foresees the returns, 0 for one that says nothing."""
+        variance = float(self.returns.var()) if len(self) > 1 else 0.0
+        return math.nan if variance == 0 else 1 - float((self.returns - self.values).var()) / variance
 
     def take(self, rows: npt.NDArray[np.int64]) -> Rollout:
         """Return a copy of some rows, as those of one environment."""

@@ -107,7 +107,7 @@ class Trainer:
                 "episode_length": _mean(rollout.episode_lengths),
                 "episodes": self._episodes,
                 "score": _mean(tuple(self.collector.recent_returns)),
-                "explained_variance": explained_variance(rollout),
+                "explained_variance": rollout.explained_variance,
                 "learning_rate": plan.learning_rate,
                 **metrics,
                 "flops": self._flops,
@@ -121,16 +121,25 @@ class Trainer:
             }
 
     def _update(self, rollout: Rollout, plan: Plan) -> list[Epoch]:
-        """Carry out a plan, to its end or to the first epoch after which a rule says stop; return the epochs made."""
+        """Carry out a plan, to its end or to the first epoch after which a rule says stop; return the epochs made.
+
+        An epoch that the controller's guard stops is undone.
+        """
         seed = stream_seed(self.config.seed, "held-out", self.iteration) if self.rules else 0
         for rule in self.rules:
             rollout = rule.start(self.learner, rollout, plan, seed)
         made: list[Epoch] = []
         self.watch.begin(self.iteration)
+        before = self.learner.snapshot() if self.planner.guards else None
         for epoch in self.learner.epochs(rollout, plan):
             made.append(epoch)
+            if before is not None:
+                if self.planner.stops(epoch):
+                    self.learner.restore(before)
+                    break
+                before = self.learner.snapshot()
             self.watch.mark(self.iteration, epoch.index, plan.epochs)
-            if any(rule.stop(epoch) for rule in self.rules) or self.planner.stops(epoch):
+            if any(rule.stop(epoch) for rule in self.rules):
                 break
         self.planner.finish(made[-1])
         return made
@@ -195,12 +204,6 @@ def pick_device(name: str) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         raise ValueError(f"device {name!r} cannot be used here: {str(error).splitlines()[0]}; try cpu") from error
     return device
-
-
-def explained_variance(rollout: Rollout) -> float:
-    """Return 1 - Var(R - V)/Var(R): 1 for a critic that foresees the returns, 0 for one that says nothing."""
-    variance = float(rollout.returns.var())
-    return math.nan if variance == 0 else 1 - float((rollout.returns - rollout.values).var()) / variance
 
 
 def _mean(values: tuple[float, ...] | tuple[int, ...]) -> float:

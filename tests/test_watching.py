@@ -142,7 +142,8 @@ def test_flops_are_counted() -> None:
 
 
 def test_a_controller_gets_the_slope_every_iteration_also_without_watching() -> None:
-    records = run(config("discrete", scheduler="hindsight", watch=False))
+    options = {"kl_limit": 1e-30}  # every update counts as too far, so that the stride falls each time
+    records = run(config("discrete", scheduler="hindsight", scheduler_options=options, watch=False))
     assert [math.isfinite(record["slope_z"]) for record in records] == [False] + [True] * 6
     assert all(math.isnan(record["update_worth"]) for record in records)
     assert records[0]["stride"] == 1.0
@@ -150,13 +151,23 @@ def test_a_controller_gets_the_slope_every_iteration_also_without_watching() -> 
     base = records[0]["learning_rate"]
     assert [record["learning_rate"] for record in records] == pytest.approx([base * r["stride"] for r in records])
     compute = run(config("discrete", scheduler="hindsight", scheduler_options={"dear": "compute"}, arms=(6,)))
-    assert (compute[0]["epochs"], compute[0]["stride"]) == (2, 3.0)
+    assert (compute[0]["epochs"], compute[0]["stride"]) == (6, 1.0)
 
 
 def test_the_guard_ends_an_update() -> None:
     records = run(config("discrete", scheduler="hindsight", learning_rate=0.3, arms=(8,)))
     assert min(record["epochs_done"] for record in records) < 8
     assert min(record["stride"] for record in records) < 0.8
+
+
+def test_an_epoch_that_goes_too_far_is_undone() -> None:
+    """With a limit that every epoch passes, each update ends with its first epoch and leaves nothing behind."""
+    trainer = Trainer(config("discrete", scheduler="hindsight", scheduler_options={"kl_stop": 1e-30}, arms=(8,)))
+    start = trainer.learner.snapshot()
+    records = list(trainer)
+    assert [record["epochs_done"] for record in records] == [1] * 7
+    assert torch.equal(trainer.learner.parameters(), start.parameters)
+    assert all(record["approx_kl_last_epoch"] > 0 for record in records)
 
 
 def test_marked_epochs() -> None:

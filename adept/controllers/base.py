@@ -26,6 +26,8 @@ class Evidence:
     """approximate KL of the last epoch of the update"""
     clip_fraction: float | None = None
     epochs_done: int | None = None
+    explained_variance: float | None = None
+    """of the next rollout's returns by the critic; not above 0 where advantages are the critic's own errors"""
     gains: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     """by epoch: gain over the parameters before the update, and its standard error"""
 
@@ -53,6 +55,8 @@ class Controller(ABC):
 
     needs_slope: ClassVar[bool] = False
     """whether the rule wants `Evidence.slope_z` after every update: two forward passes of the policy"""
+    guards: ClassVar[bool] = False
+    """whether `stops` may end an update; where the loop can, it then undoes the epoch that went too far"""
 
     def __init__(self, epochs: int, *, seed: int = 0) -> None:
         self._epochs = whole_number("epochs", epochs, at_least=1, example=10)
@@ -73,7 +77,7 @@ class Controller(ABC):
         return self._choose(None if evidence is None else _finite(evidence))
 
     def stops(self, kl: float) -> bool:
-        """Say whether an update must end after an epoch with this approximate KL."""
+        """Say whether an epoch with this approximate KL went too far, so that the update must end."""
         return False
 
     def diagnostics(self) -> dict[str, float]:
@@ -140,5 +144,6 @@ def _finite(evidence: Evidence) -> Evidence:
         kl if kl is None or kl == math.inf else known(kl),
         known(evidence.clip_fraction),
         evidence.epochs_done,
+        known(evidence.explained_variance),
         {epoch: pair for epoch, pair in evidence.gains.items() if all(map(math.isfinite, pair))},
     )

@@ -11,39 +11,50 @@ from adept.names import unknown_name
 from adept.schedulers.validation import real_number
 
 FURTHEST = math.log(32)
-"""The stride stays within 1/32 and 32 times where it started."""
+"""An update moves between 1/32 and 32 times as far as the preset's."""
 OVERSHOT = -3.0
 """The z that a KL above the limit counts as."""
+CRITIC_SMOOTHING = 0.2
+"""Weight of the newest rollout in the moving average of the explained variance."""
 DEAR = ("samples", "compute")
-ANCHORS = ("always", "silence")
 
 
 class Hindsight(Controller):
-    """Move the logarithm of the stride by the slope of the last update, in standard errors.
+    """Let the slope of the last update, in standard errors, set how far the next one moves.
 
-    With z the slope over its standard error and t = tanh(z/2), which is between -1 and 1, after every update
-    x ← (1 - leak)·x + gain·t, clipped to ±ln 32, and stride = start·exp(x). The leak draws the stride back to where it
-    started, so that it does not drift on noise: with gain 0.3 and leak 0.1, pure noise keeps it within a factor 3 in
-    99 % of runs of 300 updates. With `anchor="silence"` the leak is leak·(1 - t²), weak where the slope is clear.
+    x is the logarithm of that distance over the preset's, 0 at the start. With z the slope over its standard error,
+    d the deadband and t = tanh(sign(z)·max(0, |z| - d)/2), after every update
 
-    Guard: a last update with a KL above `kl_limit` counts as z = -3 whatever its slope, and an epoch with a KL above
-    `kl_stop` ends the update it is in. Without a signal (no slope, all advantages equal) only the leak acts.
+        x ← (1 - leak)·x + gain·t,   with gain·descent instead of gain where t < 0 < x,   within ±ln 32.
+
+    The deadband keeps noise from moving x, the leak draws x back to the preset where the slope says nothing more, and
+    beyond the preset x falls faster than it rises. While the critic explains none of the variance of the returns
+    (moving average ≤ 0), advantages are its errors: z counts as 0.
+
+    "samples": every update makes the preset's K epochs and the stride, the factor of the learning rate, is exp(x).
+    "compute": epochs are saved wherever x leaves 0. K' = K·exp(-trade·|x|), at least √K rounded up, and the stride
+    exp(x)·(K/K')^keep makes up for them; keep = 1 would keep the distance, were all steps in one direction.
+
+    Guard: an update with a KL above `kl_limit` counts as z = -3 whatever its slope, and an epoch with a KL above
+    `kl_stop` ends the update it is in; where the loop can, that epoch is undone.
 
     Args:
         epochs: the preset's epochs per update, K.
-        dear: "samples" keeps the preset's epochs and starts at stride 1. "compute" makes max(1, round(share·K)) epochs
-            and starts at stride K/epochs, so that the first updates move about as far as the preset's.
-        gain: how far one update's slope moves x.
-        leak: how much of x is lost per update.
-        share: part of the preset's epochs where compute is dear.
+        dear: what is expensive, "samples" or "compute".
+        gain: how far one update's slope moves x, at most.
+        leak: share of x lost per update.
+        deadband: standard errors of the slope that count as noise.
+        descent: factor of the gain on the way back to the preset.
+        trade: where compute is dear, how fast epochs fall with |x|.
+        keep: where compute is dear, how much of the distance of the epochs saved goes into the stride.
         kl_limit: KL above which an update counts as having overshot.
         kl_stop: KL at which an update ends.
         smoothing: over how many updates z is averaged, ≥ 1; the average is scaled to have variance 1 on pure noise.
-        anchor: "always" or "silence", see above.
         seed: not used.
     """
 
     needs_slope: ClassVar[bool] = True
+    guards: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -51,29 +62,31 @@ class Hindsight(Controller):
         *,
         dear: str = "samples",
         gain: float = 0.3,
-        leak: float = 0.1,
-        share: float = 0.3,
+        leak: float = 0.02,
+        deadband: float = 1.0,
+        descent: float = 2.0,
+        trade: float = 1.0,
+        keep: float = 0.0,
         kl_limit: float = 0.05,
         kl_stop: float = 0.1,
         smoothing: float = 1.0,
-        anchor: str = "always",
         seed: int = 0,
     ) -> None:
         super().__init__(epochs, seed=seed)
-        for name, value, allowed in (("dear", dear, DEAR), ("anchor", anchor, ANCHORS)):
-            if value not in allowed:
-                raise unknown_name(name, str(value), allowed)
-        self._dear, self._anchor = dear, anchor
+        if dear not in DEAR:
+            raise unknown_name("dear", str(dear), DEAR)
+        self._dear = dear
         self._gain = real_number("gain", gain, at_least=0, at_most=10, example=0.3)
-        self._leak = real_number("leak", leak, at_least=0, at_most=1, example=0.1)
-        self._share = real_number("share", share, above=0, at_most=1, example=0.3)
+        self._leak = real_number("leak", leak, at_least=0, at_most=1, example=0.02)
+        self._deadband = real_number("deadband", deadband, at_least=0, at_most=100, example=1)
+        self._descent = real_number("descent", descent, at_least=0, at_most=100, example=2)
+        self._trade = real_number("trade", trade, at_least=0, at_most=10, example=0.5)
+        self._keep = real_number("keep", keep, at_least=0, at_most=1, example=0.5)
         self._kl_limit = real_number("kl_limit", kl_limit, above=0, example=0.05)
         self._kl_stop = real_number("kl_stop", kl_stop, above=0, example=0.1)
         self._smoothing = real_number("smoothing", smoothing, at_least=1, at_most=1000, example=1)
-        few = max(1, round(self._share * self.epochs))
-        self._made = few if dear == "compute" else self.epochs
-        self._start = self.epochs / self._made
         self._x = self._z = self._average = 0.0
+        self._critic: float | None = None
 
     @property
     def options(self) -> dict[str, float | str]:
@@ -82,38 +95,50 @@ class Hindsight(Controller):
             "dear": self._dear,
             "gain": self._gain,
             "leak": self._leak,
-            "share": self._share,
+            "deadband": self._deadband,
+            "descent": self._descent,
+            "trade": self._trade,
+            "keep": self._keep,
             "kl_limit": self._kl_limit,
             "kl_stop": self._kl_stop,
             "smoothing": self._smoothing,
-            "anchor": self._anchor,
         }
 
-    @property
-    def stride(self) -> float:
-        """The present factor of the scheduled learning rate."""
-        return self._start * math.exp(self._x)
-
     def stops(self, kl: float) -> bool:
-        """Say whether an update must end after an epoch with this approximate KL."""
+        """Say whether an epoch with this approximate KL went too far, so that the update must end."""
         return not kl <= self._kl_stop
 
     def diagnostics(self) -> dict[str, float]:
-        """Return the z that moved the stride last."""
-        return {"z": self._z}
+        """Return how far updates move, relative to the preset's, and the z that moved it last."""
+        return {"distance": math.exp(self._x), "z": self._z}
 
     def _choose(self, evidence: Evidence | None) -> Choice:
         if evidence is not None:
             self._z = self._signal(evidence)
-            pushed = math.tanh(self._z / 2)
-            leak = self._leak * (1 - pushed**2) if self._anchor == "silence" else self._leak
-            self._x = min(FURTHEST, max(-FURTHEST, (1 - leak) * self._x + self._gain * pushed))
-        return Choice(self._made, self.stride)
+            beyond = math.copysign(max(0.0, abs(self._z) - self._deadband), self._z)
+            push = self._gain * math.tanh(beyond / 2) * (self._descent if beyond < 0 < self._x else 1.0)
+            self._x = min(FURTHEST, max(-FURTHEST, (1 - self._leak) * self._x + push))
+        made = self._made()
+        return Choice(made, math.exp(self._x) * (self.epochs / made) ** self._keep)
+
+    def _made(self) -> int:
+        """Return the epochs of the next update."""
+        if self._dear == "samples":
+            return self.epochs
+        fewest = math.isqrt(self.epochs - 1) + 1  # √K rounded up
+        return max(fewest, round(self.epochs * math.exp(-self._trade * abs(self._x))))
 
     def _signal(self, evidence: Evidence) -> float:
-        """Return the z that counts: averaged, and overruled by the guard."""
+        """Return the z that counts: averaged, silenced by a blind critic, overruled by the guard."""
+        seen = evidence.explained_variance
+        if seen is not None:
+            seen = max(-1.0, seen)  # it has no lower bound, and one bad rollout must not count for many
+            old = seen if self._critic is None else self._critic
+            self._critic = old + CRITIC_SMOOTHING * (seen - old)
+        blind = self._critic is not None and self._critic <= 0
+        z = 0.0 if blind else evidence.slope_z or 0.0
         weight = 1 / self._smoothing
-        self._average += weight * ((evidence.slope_z or 0.0) - self._average)
+        self._average += weight * (z - self._average)
         if evidence.kl is not None and evidence.kl > self._kl_limit:
             self._average = min(self._average, 0.0)
             return OVERSHOT
@@ -121,9 +146,11 @@ class Hindsight(Controller):
         return self._average / math.sqrt(weight / (2 - weight))
 
     def _state(self) -> dict[str, Any]:
-        return {"x": self._x, "z": self._z, "average": self._average}
+        return {"x": self._x, "z": self._z, "average": self._average, "critic": self._critic}
 
     def _restore(self, rule: Mapping[str, Any]) -> None:
         self._x = real_number("x", rule["x"], at_least=-FURTHEST, at_most=FURTHEST, example=0)
         self._z = real_number("z", rule["z"], example=0)
         self._average = real_number("average", rule["average"], example=0)
+        critic = rule["critic"]
+        self._critic = None if critic is None else real_number("critic", critic, at_least=-1, at_most=1, example=0)

@@ -18,24 +18,51 @@ def strides(controller, evidences):
 
 
 def test_hindsight_by_hand():
-    rule = Hindsight(10, gain=0.3, leak=0.1)
+    rule = Hindsight(10, gain=0.3, leak=0.1, deadband=1, descent=2)
     assert rule.step(None) == Choice(10, 1.0)
-    push = 0.3 * math.tanh(1.0)  # z = 2
-    assert rule.step(Evidence(slope_z=2.0)) == Choice(10, pytest.approx(math.exp(push)))
-    assert rule.step(Evidence(slope_z=-2.0)).stride == pytest.approx(math.exp(0.9 * push - push))
-    assert rule.step(Evidence(slope_z=0.0)).stride == pytest.approx(math.exp(0.9 * (0.9 * push - push)))
+    push = 0.3 * math.tanh(1.0)  # z = 3, two standard errors beyond the deadband
+    assert rule.step(Evidence(slope_z=3.0)) == Choice(10, pytest.approx(math.exp(push)))
+    assert rule.step(Evidence(slope_z=1.0)).stride == pytest.approx(math.exp(0.9 * push))
+    assert rule.step(Evidence(slope_z=-1.0)).stride == pytest.approx(math.exp(0.81 * push))
+    # Above the preset it falls twice as fast as it rises, below it as fast.
+    below = 0.729 * push - 2 * push
+    assert rule.step(Evidence(slope_z=-3.0)).stride == pytest.approx(math.exp(below))
+    assert rule.step(Evidence(slope_z=-3.0)).stride == pytest.approx(math.exp(0.9 * below - push))
 
 
-def test_hindsight_begins_at_the_movement_of_the_preset():
-    assert Hindsight(10, dear="samples").step(None) == Choice(10, 1.0)
-    assert Hindsight(10, dear="compute").step(None) == Choice(3, 10 / 3)
-    assert Hindsight(8, dear="compute", share=0.5).step(None) == Choice(4, 2.0)
-    assert Hindsight(1, dear="compute").step(None) == Choice(1, 1.0)
+def test_where_compute_is_dear_epochs_fall_as_the_update_leaves_the_presets_length():
+    rule = Hindsight(10, dear="compute", gain=0.4, leak=0, deadband=0, descent=1, trade=1, keep=0.5)
+    assert rule.step(None) == Choice(10, 1.0)
+    # z = ±50 moves x by ±0.4: 10·exp(-0.4) = 6.7, 10·exp(-0.8) = 4.5, 10·exp(-1.2) = 3.01, but √10 is the fewest.
+    for x, epochs in ((0.4, 7), (0.8, 4), (1.2, 4)):
+        assert rule.step(Evidence(slope_z=50.0)) == Choice(epochs, pytest.approx(math.exp(x) * math.sqrt(10 / epochs)))
+    for x, epochs in ((0.8, 4), (0.4, 7), (0.0, 10), (-0.4, 7)):
+        expected = Choice(epochs, pytest.approx(math.exp(x) * math.sqrt(10 / epochs)))
+        assert rule.step(Evidence(slope_z=-50.0)) == expected
+    fewest = [_fewest(epochs) for epochs in (1, 2, 3, 4, 5, 8, 9, 10, 20)]
+    assert fewest == [1, 2, 2, 2, 3, 3, 3, 4, 5]
+
+
+def _fewest(epochs):
+    rule = Hindsight(epochs, dear="compute")
+    return [rule.step(Evidence(slope_z=50.0)).epochs for _ in range(20)][-1]
+
+
+def test_a_critic_that_explains_nothing_silences_the_slope():
+    rule = Hindsight(10, gain=0.3, leak=0, deadband=0)
+    assert strides(rule, [Evidence(slope_z=9.0, explained_variance=-40.0)] * 9) == [1.0] * 9
+    # From -1 (the least that counts) a fifth of the way to 1 each time: -0.6, -0.28, -0.024, 0.1808.
+    seeing = Evidence(slope_z=50.0, explained_variance=1.0)
+    assert strides(rule, [seeing] * 4) == pytest.approx([1.0, 1.0, 1.0, math.exp(0.3)])
+    # The guard counts all the same, and falls twice as fast from above.
+    blind = Hindsight(10, gain=0.3, leak=0)
+    guarded = strides(blind, [Evidence(kl=1.0, explained_variance=-1.0)])
+    assert guarded == pytest.approx([math.exp(0.3 * math.tanh(-1.0))])
 
 
 def test_hindsights_guard():
-    rule = Hindsight(10, gain=0.3, leak=0.0)
-    down = 0.3 * math.tanh(-1.5)
+    rule = Hindsight(10, gain=0.3, leak=0.0, deadband=1)
+    down = 0.3 * math.tanh(-1.0)  # z = -3, two beyond the deadband
     found = strides(rule, [Evidence(slope_z=9.0, kl=0.051), Evidence(kl=INF), Evidence(slope_z=0.0, kl=0.05)])
     assert found == pytest.approx([math.exp(down), math.exp(2 * down), math.exp(2 * down)])
     assert [rule.stops(kl) for kl in (0.1, 0.11, NAN, INF)] == [False, True, True, True]
@@ -63,23 +90,13 @@ def test_hindsights_smoothing_has_unit_variance_on_noise():
     assert rule.diagnostics()["z"] == pytest.approx((1 - 0.75**3) * math.sqrt(7))
 
 
-def test_hindsights_leak_in_silence():
-    rule = Hindsight(10, gain=0.3, leak=0.1, anchor="silence")
-    push = math.tanh(1.0)
-    first = 0.3 * push
-    second = (1 - 0.1 * (1 - push**2)) * first + 0.3 * push
-    assert strides(rule, [Evidence(slope_z=2.0)] * 2) == pytest.approx([math.exp(first), math.exp(second)])
-
-
-@pytest.mark.parametrize("options", [{}, {"anchor": "silence", "leak": 0.15}], ids=["always", "silence"])
-def test_noise_keeps_the_stride_within_a_factor_of_three(options):
+@pytest.mark.parametrize("dear", ["samples", "compute"])
+def test_noise_keeps_the_stride_within_a_factor_of_three(dear):
     """With permuted advantages z is standard normal: within [⅓, 3] in at least 95 % of runs of 300 updates."""
     rng, kept = np.random.default_rng(1), 0
     for _ in range(400):
-        rule = Hindsight(10, dear="compute", **options)
-        start = rule.step(None).stride
-        found = strides(rule, [Evidence(slope_z=z) for z in rng.standard_normal(300)])
-        kept += all(1 / 3 <= stride / start <= 3 for stride in found)
+        found = strides(Hindsight(10, dear=dear), [Evidence(slope_z=z) for z in rng.standard_normal(300)])
+        kept += all(1 / 3 <= stride <= 3 for stride in found)
     assert kept / 400 >= 0.95
 
 
