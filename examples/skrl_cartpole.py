@@ -14,7 +14,7 @@ from skrl.models.torch import CategoricalMixin, DeterministicMixin, Model
 from skrl.trainers.torch import SequentialTrainer
 
 import adept
-from adept.integrations.skrl import schedule_epochs
+from adept.integrations.skrl import attach
 
 
 class Policy(CategoricalMixin, Model):
@@ -65,7 +65,7 @@ def main() -> None:
     )
 
     scheduler = adept.UCB([10, 5, 1])
-    schedule_epochs(agent, scheduler)
+    attach(agent, scheduler)
 
     SequentialTrainer(cfg={"timesteps": steps // 8, "headless": True}, env=env, agents=agent).train()
     print({name: round(value, 1) for name, value in scheduler.diagnostics().items()})

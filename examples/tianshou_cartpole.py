@@ -17,7 +17,7 @@ from tianshou.utils.net.common import Net
 from tianshou.utils.net.discrete import DiscreteActor, DiscreteCritic
 
 import adept
-from adept.integrations.tianshou import schedule_epochs
+from adept.integrations.tianshou import attach
 
 
 def main() -> None:
@@ -38,7 +38,7 @@ def main() -> None:
     algorithm = PPO(policy=policy, critic=critic, optim=AdamOptimizerFactory(lr=1e-3))
 
     scheduler = adept.UCB([10, 5, 1])
-    schedule_epochs(algorithm, scheduler)
+    attach(algorithm, scheduler)
 
     result = algorithm.run_training(
         OnPolicyTrainerParams(

@@ -15,7 +15,7 @@ from torchrl.objectives import ClipPPOLoss
 from torchrl.trainers.algorithms.ppo import PPOTrainer
 
 import adept
-from adept.integrations.torchrl import schedule_epochs
+from adept.integrations.torchrl import attach
 
 
 def network(outputs: int) -> torch.nn.Module:
@@ -51,7 +51,7 @@ def main() -> None:
     )
 
     scheduler = adept.UCB([10, 5, 1])
-    schedule_epochs(trainer, scheduler)
+    attach(trainer, scheduler)
 
     trainer.train()
     print({name: round(value, 1) for name, value in scheduler.diagnostics().items()})

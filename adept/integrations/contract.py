@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import metadata
 from typing import Any
 
 from adept.extras import MissingExtra, require
-from adept.schedulers import Scheduler, epoch_arms
+from adept.schedulers import Scheduler
 
 PREFIX = "adept"
 """Everything logged under the host's logger starts with it."""
@@ -33,48 +33,57 @@ def require_framework(module: str, *, package: str, at_least: str, below: str, e
         )
 
 
-def epoch_scheduler(scheduler: Any) -> Scheduler[int]:
-    """Check that a scheduler chooses numbers of epochs."""
-    if not isinstance(scheduler, Scheduler):
-        raise ValueError(f"expected a scheduler, got {scheduler!r}; for example adept.UCB([10, 5, 1])")
-    epoch_arms(scheduler.arms)
-    return scheduler
+def prefixed(numbers: Mapping[str, float]) -> dict[str, float]:
+    """Return numbers under the names that hosts log."""
+    return {f"{PREFIX}/{name}": float(value) for name, value in numbers.items()}
 
 
-def metrics(
-    scheduler: Scheduler[int],
-    *,
-    epochs: float | None = None,
-    epochs_done: float | None = None,
-    reward: float | None = None,
-) -> dict[str, float]:
-    """Return what the host's logger gets: a choice, what came of it, and the numbers of each arm."""
-    choice = {"epochs": epochs, "epochs_done": epochs_done, "reward": reward}
-    named = {name: float(value) for name, value in choice.items() if value is not None}
-    return {f"{PREFIX}/{name}": value for name, value in (named | scheduler.diagnostics()).items()}
+def arm_numbers(scheduler: Scheduler[Any]) -> dict[str, float]:
+    """Return a scheduler's numbers with the share of each arm's choices; of arms never chosen, nothing."""
+    numbers = scheduler.diagnostics()
+    choices = {name.partition("/")[2]: value for name, value in numbers.items() if name.startswith("choices/")}
+    tried = {arm for arm, times in choices.items() if times}
+    shares = {f"share/{arm}": choices[arm] / sum(choices.values()) for arm in choices}
+    return {name: value for name, value in (numbers | shares).items() if name.partition("/")[2] in tried}
 
 
-def restore(scheduler: Scheduler[int], state: Any, *, forget: str) -> None:
-    """Load a state found in the host's checkpoint; `forget` tells how to do without it."""
-    try:
-        scheduler.load_state_dict(state)
-    except ValueError as error:
-        raise ValueError(f"{error}; or {forget} to start it afresh") from error
+class Stride:
+    """Multiply the learning rate of a PyTorch optimiser while it steps, whatever schedule sets it.
 
+    Before a step every group's rate is multiplied, after it the scheduled rate is put back, bit for bit. So schedules,
+    checkpoints and logs of the host see the scheduled rate alone, and nothing is left when the hooks are gone.
+    """
 
-class GradientSteps:
-    """Count the steps of a PyTorch optimiser, which tell what an update really did."""
-
-    def __init__(self, optimizer: Any) -> None:
+    def __init__(self, optimizer: Any, after: Callable[[], None] | None = None) -> None:
+        self.factor = 1.0
         self.count = 0
-        self._hook = optimizer.register_step_post_hook(self._add)
+        """steps that the optimiser made"""
+        self._after_step = after
+        self._scheduled: list[Any] = []
+        self._optimizer = optimizer
+        self._hooks = [
+            optimizer.register_step_pre_hook(self._before),
+            optimizer.register_step_post_hook(self._after),
+        ]
 
-    def _add(self, *_: Any) -> None:
+    def _before(self, *_: Any) -> None:
+        if self.factor != 1.0:
+            self._scheduled = [group["lr"] for group in self._optimizer.param_groups]
+            for group in self._optimizer.param_groups:
+                group["lr"] = group["lr"] * self.factor
+
+    def _after(self, *_: Any) -> None:
         self.count += 1
+        for group, scheduled in zip(self._optimizer.param_groups, self._scheduled, strict=False):
+            group["lr"] = scheduled
+        self._scheduled = []
+        if self._after_step is not None:
+            self._after_step()
 
     def remove(self) -> None:
-        """Stop counting."""
-        self._hook.remove()
+        """Leave the optimiser alone from now on."""
+        for hook in self._hooks:
+            hook.remove()
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""ADEPT in Stable-Baselines3, sb3-contrib and sbx: a callback that sets `n_epochs` before every update."""
+"""ADEPT in Stable-Baselines3, sb3-contrib and sbx: a callback that judges every update and, if told, chooses the next.
+
+How an epoch's end is seen: `rollout_buffer.get` is called once per epoch, so that a call ends the epoch before it.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,27 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from adept.controllers import Controller
+from adept.hindsight.advice import Advice
+from adept.hindsight.estimates import kl, time_groups
+from adept.hindsight.judge import ModuleWeights, Weights
 from adept.integrations import contract
+from adept.integrations.pilot import GAINS_EVERY, MOST_ROWS, Pilot, Rows, chosen_rows
 from adept.schedulers import Scheduler
 
 contract.require_framework("stable_baselines3", package="stable-baselines3", at_least="2.4", below="3", extra="sb3")
 
+import torch  # noqa: E402
+from gymnasium import spaces  # noqa: E402
 from stable_baselines3.common.base_class import BaseAlgorithm  # noqa: E402
 from stable_baselines3.common.callbacks import BaseCallback  # noqa: E402
 
 STATE = "adept_state"
-"""The attribute of the model that carries the scheduler's state through `model.save` and `load`."""
+"""The attribute of the model that carries the state through `model.save` and `load`."""
+CHUNK = 1024
+"""Rows of one forward pass."""
 
 
 def mean_return(model: Any) -> float:
@@ -32,51 +46,69 @@ def mean_return(model: Any) -> float:
 
 
 class AdeptCallback(BaseCallback):
-    """Let a scheduler choose the number of epochs of every update: `model.learn(n, AdeptCallback(scheduler))`.
+    """Judge what every update was worth, and choose epochs and learning rate of the next one if told to.
 
-    Works with each on-policy algorithm that has `n_epochs`: PPO, MaskablePPO, RecurrentPPO and the PPO of sbx.
-    The state travels with the model: a loaded model continues its scheduler, given a callback with a scheduler
-    built like the first one. The model's own `n_epochs` is back in place outside the updates.
+    `model.learn(n, AdeptCallback())` changes nothing and prints its advice at the end. `AdeptCallback("hindsight")`
+    sets epochs and the factor of the learning rate; `AdeptCallback("ucb")` or a scheduler sets the epochs.
 
-    Logged with each rollout: `adept/epochs` and `adept/epochs_done` of the update before it, asked and done (they
-    differ where `target_kl` stops), and `adept/reward`, the reward of this rollout, which that choice is credited
-    with. As with SB3's own `train/…`, the numbers of the last update of a `learn` are recorded, not dumped.
+    Works with each on-policy algorithm that has `n_epochs`: PPO, MaskablePPO, RecurrentPPO and the PPO of sbx. The
+    state travels with the model: a loaded model goes on, given a callback built like the first one. `n_epochs`,
+    `lr_schedule` and `target_kl` of the model are its own outside the updates.
+
+    Logged with each rollout: the verdict on the update before it (`adept/slope_z`, `adept/update_worth`,
+    `adept/gain_epoch_k`), `adept/epochs` and `adept/epochs_done` of that update, and the chooser's numbers. As with
+    SB3's own `train/…`, the numbers of the last update of a `learn` are recorded, not dumped.
 
     Args:
-        scheduler: whose arms are numbers of epochs.
-        reward: of a rollout, from the model; `None` credits nobody.
-        verbose: as for every callback.
+        scheduler: who chooses; `None` for advice alone (see `adept.integrations.pilot.Pilot`).
+        reward: of a rollout, from the model, for schedulers; `None` credits nobody.
+        verbose: 0 does not print the advice.
+        watch: judge updates.
+        gains_every: updates between two that are judged by epoch and by length of the step; 0 means never.
+        rows: rows of a rollout that are judged at most.
     """
 
     def __init__(
         self,
-        scheduler: Scheduler[int],
+        scheduler: Any = None,
         reward: Callable[[Any], float | None] = mean_return,
-        verbose: int = 0,
+        verbose: int = 1,
+        *,
+        watch: bool = True,
+        gains_every: int = GAINS_EVERY,
+        rows: int = MOST_ROWS,
     ) -> None:
         super().__init__(verbose)
-        self.scheduler = contract.epoch_scheduler(scheduler)
+        self.pilot = Pilot(
+            scheduler, watch=watch, gains_every=gains_every, rows=rows, call='AdeptCallback("hindsight")'
+        )
         self._reward = reward
-        self._default_epochs = 0
-        self._asked: int | None = None
-        self._counter: _UpdateCounter | None = None
+        self._update: _Update | None = None
+
+    @property
+    def scheduler(self) -> Scheduler[int] | Controller | None:
+        """Who chooses."""
+        return self.pilot.chooser
+
+    def advice(self) -> Advice:
+        """Return what the updates so far say of the model's epochs and learning rate."""
+        return self.pilot.advice()
 
     def _init_callback(self) -> None:
-        _check_algorithm(self.model)
+        _check_algorithm(self.model, self.pilot.controls)
 
     def _on_training_start(self) -> None:
         if self.parent is not None:
             raise ValueError(
                 f"AdeptCallback came as the child of {type(self.parent).__name__}, which hides rollouts from it; it "
-                "works alone or in a list: pass model.learn(callback=[AdeptCallback(scheduler), other])"
+                "works alone or in a list: pass model.learn(callback=[AdeptCallback(), other])"
             )
         model: Any = self.model
+        self._update = _Update(model, self.pilot)
+        self.pilot.attach(model.n_epochs, _weights(model))
         state = getattr(model, STATE, None)
-        if state is not None:
-            contract.restore(self.scheduler, state, forget=f"`del model.{STATE}`")
-        self._default_epochs = model.n_epochs
-        self._asked = None
-        self._counter = _UpdateCounter(model)
+        if state and self.pilot.controls:
+            self.pilot.load_state_dict(state, forget=f"`del model.{STATE}`")
 
     def _on_rollout_start(self) -> None:
         self._log_update()
@@ -86,70 +118,200 @@ class AdeptCallback(BaseCallback):
 
     def _on_rollout_end(self) -> None:
         model: Any = self.model
-        reward = self._reward(model)
-        epochs = self.scheduler.step(reward)
-        setattr(model, STATE, self.scheduler.state_dict())
-        for name, value in contract.metrics(self.scheduler, reward=reward).items():
+        reward = self._reward(model) if self.pilot.wants_reward else None
+        rows = _rows(model, self.pilot.most_rows) if self.pilot.wants_rows or self._guards else None
+        self.pilot.step(reward=reward, rows=rows if self.pilot.wants_rows else None)
+        if self.pilot.controls:
+            setattr(model, STATE, self.pilot.state_dict())
+        for name, value in self.pilot.metrics().items():
             self.logger.record(name, value)
-        self._asked = model.n_epochs = epochs
-        if self._counter is not None:
-            self._counter.restart()
+        if self._update is not None:
+            self._update.begin(rows if self._guards else None)
+
+    @property
+    def _guards(self) -> bool:
+        """Whether the guard of the controller is kept here: sbx has no KL stop of its own."""
+        return self.pilot.kl_stop is not None and not hasattr(self.model.policy, "optimizer")
 
     def _on_training_end(self) -> None:
         self._log_update()
-        if self._counter is not None:
-            self._counter.close()
+        if self._update is not None:
+            self._update.close()
+        if self.verbose and self.pilot.watch:
+            print(f"adept: {self.advice()}")
 
     def _log_update(self) -> None:
-        """Record what the update that just ended was asked to do and did, and give `n_epochs` back."""
-        model: Any = self.model
-        model.n_epochs = self._default_epochs
-        if self._asked is not None and self._counter is not None:
-            self.logger.record(f"{contract.PREFIX}/epochs", self._asked)
-            self.logger.record(f"{contract.PREFIX}/epochs_done", self._counter.epochs())
-        self._asked = None
+        """Record what the update that just ended was asked to do and did, and give the model its own settings back."""
+        if self._update is not None and self._update.running:
+            self.pilot.finished(self._update.end())
+            for name, value in self.pilot.update_metrics().items():
+                self.logger.record(name, value)
 
 
-class _UpdateCounter:
-    """Count the epochs that an update really did, in gradient steps where the optimiser is one of PyTorch's.
+class _Update:
+    """What stands on the model while it updates: the choice, and eyes and hands at the end of each epoch."""
 
-    `model._n_updates` alone would count an epoch that `target_kl` cut in its first minibatch as a whole one. sbx
-    has no optimiser to watch and never cuts an update short.
-    """
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-        self._before = 0
+    def __init__(self, model: Any, pilot: Pilot) -> None:
+        while isinstance(model.lr_schedule, _Strided):  # left behind by a `learn` that broke off in an update
+            model.lr_schedule = model.lr_schedule.scheduled
+        self._model, self._pilot = model, pilot
+        self._own: dict[str, Any] = {}
+        self._rows: Rows | None = None
+        self._epochs = 0
         optimizer = getattr(model.policy, "optimizer", None)
-        self._steps = contract.GradientSteps(optimizer) if hasattr(optimizer, "register_step_post_hook") else None
+        self._steps = contract.Stride(optimizer) if hasattr(optimizer, "register_step_post_hook") else None
+        self._before = 0
 
-    def restart(self) -> None:
-        self._before = self._total()
+    @property
+    def running(self) -> bool:
+        """Whether an update is on."""
+        return bool(self._own)
 
-    def epochs(self) -> float:
-        done = self._total() - self._before
+    def begin(self, rows: Rows | None) -> None:
+        """Put the choice in place; with rows, also end the update where the controller's guard says so."""
+        model, pilot = self._model, self._pilot
+        self._own = {name: getattr(model, name) for name in ("n_epochs", "lr_schedule", "target_kl")}
+        self._rows, self._epochs = rows, 0
+        self._before = 0 if self._steps is None else self._steps.count
+        model.rollout_buffer.get = self._get
+        if pilot.controls:
+            model.n_epochs = pilot.choice.epochs
+            if pilot.choice.stride != 1.0:
+                model.lr_schedule = _Strided(model.lr_schedule, pilot.choice.stride)
+            if pilot.kl_stop is not None and self._steps is not None:
+                # SB3 stops at 1.5 times its target.
+                model.target_kl = min(pilot.kl_stop / 1.5, math.inf if model.target_kl is None else model.target_kl)
+
+    def end(self) -> float:
+        """Take everything away again; return the epochs that were done, in gradient steps where these are counted."""
+        model = self._model
+        for name, value in self._own.items():
+            setattr(model, name, value)
+        self._own = {}
+        del model.rollout_buffer.get
         if self._steps is None:
-            return float(done)
-        buffer = self._model.rollout_buffer
-        return float(done / math.ceil(buffer.buffer_size * buffer.n_envs / self._model.batch_size))
+            return float(self._epochs)
+        buffer = model.rollout_buffer
+        minibatches = math.ceil(buffer.buffer_size * buffer.n_envs / model.batch_size)
+        return float(self._steps.count - self._before) / minibatches
 
     def close(self) -> None:
+        """Stop counting."""
         if self._steps is not None:
             self._steps.remove()
 
-    def _total(self) -> int:
-        return int(self._model._n_updates) if self._steps is None else self._steps.count
+    def _get(self, *args: Any, **kwargs: Any) -> Any:
+        """Yield the minibatches of an epoch as ever; the epoch before it is over."""
+        buffer = self._model.rollout_buffer
+        if self._epochs:
+            self._pilot.mark(self._epochs)
+            if self._rows is not None and self._pilot.stops(kl(self._rows.deployed, self._rows.log_probs())):  # type: ignore[arg-type]
+                return iter(())
+        self._epochs += 1
+        return type(buffer).get(buffer, *args, **kwargs)
 
 
-def _check_algorithm(model: BaseAlgorithm) -> None:
+class _Strided:
+    """A schedule of the learning rate, times a factor."""
+
+    def __init__(self, scheduled: Callable[[float], float], stride: float) -> None:
+        self.scheduled, self.stride = scheduled, stride
+
+    def __call__(self, progress_remaining: float) -> float:
+        return self.scheduled(progress_remaining) * self.stride
+
+
+def _weights(model: Any) -> Weights[Any]:
+    if hasattr(model.policy, "actor_state"):
+        from adept.integrations.sbx import ActorWeights
+
+        return ActorWeights(model.policy)
+    return ModuleWeights(model.policy)
+
+
+def _rows(model: Any, most: int) -> Rows:
+    """Return the rollout in the buffer, before the update flattens it."""
+    buffer = model.rollout_buffer
+    steps, environments = buffer.advantages.shape
+    groups = time_groups(steps, environments)
+    if hasattr(buffer, "hidden_states_pi"):
+        return _sequences(model, groups)
+    chosen = chosen_rows(steps * environments, most)
+
+    def flat(values: Any) -> Any:
+        if isinstance(values, dict):
+            return {name: flat(each) for name, each in values.items()}
+        return values.reshape(-1, *values.shape[2:])[chosen]
+
+    observations, actions = flat(buffer.observations), flat(buffer.actions).astype(np.float32, copy=False)
+    masks = flat(buffer.action_masks) if hasattr(buffer, "action_masks") else None
+    if hasattr(model.policy, "actor_state"):
+        from adept.integrations.sbx import log_probs
+
+        return Rows(
+            lambda: log_probs(model, observations, actions),
+            flat(buffer.advantages),
+            groups[chosen],
+            flat(buffer.log_probs),
+        )
+
+    def passes() -> Any:
+        parts = np.array_split(np.arange(len(chosen)), math.ceil(len(chosen) / CHUNK))
+        columns = observations, actions, masks
+        return torch.cat([_log_probs(model, *_taken(buffer, columns, rows)) for rows in parts])
+
+    return Rows(passes, flat(buffer.advantages), groups[chosen], flat(buffer.log_probs))
+
+
+def _taken(buffer: Any, columns: tuple[Any, ...], rows: Any) -> list[Any]:
+    def tensor(values: Any) -> Any:
+        if isinstance(values, dict):
+            return {name: tensor(each) for name, each in values.items()}
+        return None if values is None else buffer.to_torch(values[rows])
+
+    return [tensor(values) for values in columns]
+
+
+def _log_probs(model: Any, observations: Any, actions: Any, masks: Any) -> Any:
+    arguments = () if masks is None else (masks,)
+    return model.policy.get_distribution(observations, *arguments).log_prob(_as_actions(model, actions))
+
+
+def _as_actions(model: Any, actions: Any) -> Any:
+    return actions.long().flatten() if isinstance(model.action_space, spaces.Discrete) else actions
+
+
+def _sequences(model: Any, groups: Any) -> Rows:
+    """Return the whole rollout of a recurrent policy, whose rows are sequences, one environment after the other."""
+    buffer = model.rollout_buffer
+    steps, environments = buffer.advantages.shape
+
+    def flat(values: Any) -> Any:
+        if isinstance(values, dict):
+            return {name: flat(each) for name, each in values.items()}
+        return buffer.to_torch(values.swapaxes(0, 1).reshape(-1, *values.shape[2:]))
+
+    observations, starts = flat(buffer.observations), flat(buffer.episode_starts)
+    actions = _as_actions(model, flat(buffer.actions.astype(np.float32, copy=False)))
+    states = tuple(buffer.to_torch(each[0]) for each in (buffer.hidden_states_pi, buffer.cell_states_pi))
+
+    def passes() -> Any:
+        return model.policy.get_distribution(observations, states, starts)[0].log_prob(actions)
+
+    by_environment = groups.reshape(steps, environments).T.ravel()
+    return Rows(passes, flat(buffer.advantages), by_environment, flat(buffer.log_probs))
+
+
+def _check_algorithm(model: BaseAlgorithm, controls: bool) -> None:
     """Refuse what has no epochs, and what would let their number change the learning rate."""
     if not (hasattr(model, "n_epochs") and hasattr(model, "rollout_buffer")):
         raise ValueError(
             f"{type(model).__name__} has no update epochs to choose; AdeptCallback works with on-policy algorithms "
             "that have n_epochs: PPO, MaskablePPO, RecurrentPPO, sbx.PPO; train one of these, or leave the callback out"
         )
-    if hasattr(model, "adaptive_lr"):
+    if controls and hasattr(model, "adaptive_lr"):
         raise ValueError(
             "this sbx model has a target_kl, which adapts the learning rate after every minibatch, so that the number "
-            "of epochs would change the learning rate; AdeptCallback works with target_kl=None: build the model so"
+            "of epochs would change the learning rate; AdeptCallback chooses with target_kl=None: build the model so, "
+            "or use AdeptCallback() for advice"
         )

@@ -1,11 +1,17 @@
-"""ADEPT in skrl: `schedule_epochs(agent, scheduler)` chooses the learning epochs of every update."""
+"""ADEPT in skrl: `attach(agent)` judges every update, `attach(agent, "hindsight")` also chooses the next one.
+
+How an epoch's end is seen: `memory.sample` is called once per epoch, so that a call ends the epoch before it. Recurrent
+agents do not call it, and their rows are sequences: their updates are not judged, so that only schedulers can choose.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from adept.hindsight.estimates import time_groups
+from adept.hindsight.judge import ModuleWeights
 from adept.integrations import contract
-from adept.schedulers import Scheduler
+from adept.integrations.pilot import Pilot, Rows, chosen_rows
 
 contract.require_framework("skrl", package="skrl", at_least="2.1", below="2.2", extra="skrl")
 
@@ -17,15 +23,18 @@ from skrl.resources.schedulers.torch import KLAdaptiveLR  # noqa: E402
 AGENTS = (PPO, PPO_RNN, RPO, RPO_RNN)
 
 
-def schedule_epochs(agent: Any, scheduler: Scheduler[int]) -> Any:
-    """Let a scheduler choose the learning epochs of each update of this agent; return the agent.
+def attach(agent: Any, scheduler: Any = None, *, verbose: int = 1, **options: Any) -> Any:
+    """Judge the updates of this agent, and let a scheduler or controller choose them if given; return the agent.
 
-    The reward is the mean GAE return, without the scaling of a value preprocessor. The state is the checkpoint
-    module `adept`, and `adept/…` is tracked with the agent's data.
+    Without a scheduler nothing about the training changes. `agent.adept.advice()` says what the updates were worth, and
+    it is printed after the last update unless `verbose=0`. `options` are those of `adept.integrations.pilot.Pilot`.
 
-    skrl steps its learning-rate scheduler once per epoch. Here it makes `cfg.learning_epochs` steps after each
-    update, as it would without ADEPT, whatever the choice. `KLAdaptiveLR`, which looks at an epoch's divergence,
-    makes one step, with the divergence of the first epoch: the one that every choice has.
+    The reward of schedulers is the mean GAE return, without the scaling of a value preprocessor. The state is the
+    checkpoint module `adept`, and `adept/…` is tracked with the agent's data.
+
+    skrl steps its learning-rate scheduler once per epoch. Where epochs are chosen, it makes `cfg.learning_epochs` steps
+    after each update, as it would without ADEPT, whatever the choice. `KLAdaptiveLR`, which looks at an epoch's
+    divergence, makes one step, with the divergence of the first epoch: the one that every choice has.
 
     Call it once, before `agent.load` and before training.
     """
@@ -41,50 +50,84 @@ def schedule_epochs(agent: Any, scheduler: Scheduler[int]) -> Any:
         )
     if "adept" in agent.checkpoint_modules:
         raise ValueError("this agent has a scheduler already, one is allowed; build a new agent")
-    _EpochScheduler(agent, contract.epoch_scheduler(scheduler)).install()
+    agent.adept = _Attached(agent, Pilot(scheduler, **options), verbose)
     return agent
 
 
-class _EpochScheduler:
-    """Stand between an agent and its update, and between the update and the memory that it writes returns to."""
+class _Attached:
+    """Stand between an agent and its update, and between the update and its memory."""
 
-    def __init__(self, agent: Any, scheduler: Scheduler[int]) -> None:
-        self.agent = agent
-        self.scheduler = scheduler
-        self._configured = agent.cfg.learning_epochs
-        self._steps = contract.GradientSteps(agent.optimizer)
+    def __init__(self, agent: Any, pilot: Pilot, verbose: int) -> None:
+        self.agent, self.pilot, self._verbose = agent, pilot, verbose
+        self._epochs = agent.cfg.learning_epochs
+        self._steps = contract.Stride(agent.optimizer)
         self._reward: float | None = None
-
-    def install(self) -> None:
-        """Take the place of the two methods, and a place in the checkpoint."""
-        self.agent.update = self.update
-        self.agent.memory.set_tensor_by_name = self.set_tensor_by_name
-        self.agent.checkpoint_modules[contract.PREFIX] = self
+        self._sampled = 0
+        recurrent = isinstance(agent, PPO_RNN | RPO_RNN)
+        pilot.attach(self._epochs, None if recurrent else ModuleWeights(agent.policy))
+        agent.update = self.update
+        agent.memory.set_tensor_by_name = self.set_tensor_by_name
+        agent.memory.sample = self.sample
+        agent.checkpoint_modules[contract.PREFIX] = self
+        self.advice = pilot.advice
 
     def set_tensor_by_name(self, name: str, tensor: Any) -> None:
-        """Write to the memory as ever; when the returns come, choose: the epochs are about to begin."""
-        memory = self.agent.memory
+        """Write to the memory as ever; once advantages are there, choose: the epochs are about to begin."""
+        agent, memory = self.agent, self.agent.memory
         type(memory).set_tensor_by_name(memory, name, tensor)
         if name == "returns":
-            returns = self.agent._value_preprocessor(tensor, inverse=True)
-            self._reward = float(returns.double().mean())
-            self.agent.cfg.learning_epochs = self.scheduler.step(self._reward)
+            self._reward = float(agent._value_preprocessor(tensor, inverse=True).double().mean())
+        if name == "advantages":
+            rows = self._rows() if self.pilot.wants_rows else None
+            choice = self.pilot.step(reward=self._reward if self.pilot.wants_reward else None, rows=rows)
+            self._sampled = 0
+            if self.pilot.controls:
+                agent.cfg.learning_epochs, self._steps.factor = choice.epochs, choice.stride
+
+    def _rows(self) -> Rows:
+        agent, memory = self.agent, self.agent.memory
+        steps, environments = memory.get_tensor_by_name("advantages").shape[:2]
+        names = ("observations", "states", "actions", "log_prob", "advantages")
+        chosen = chosen_rows(steps * environments, self.pilot.most_rows)
+        columns = {
+            name: None if values is None else values[chosen]
+            for name, values in zip(names, memory.sample_all(names=names)[0], strict=True)
+        }
+
+        def passes() -> Any:
+            inputs = {
+                "observations": agent._observation_preprocessor(columns["observations"]),
+                "states": agent._state_preprocessor(columns["states"]),
+            }
+            return agent.policy.act({**inputs, "taken_actions": columns["actions"]}, role="policy")[1]["log_prob"]
+
+        groups = time_groups(steps, environments)[chosen]
+        return Rows(passes, columns["advantages"].flatten(), groups, columns["log_prob"].flatten())
+
+    def sample(self, *args: Any, **kwargs: Any) -> Any:
+        """Sample as ever; the epoch before this one is over."""
+        if self._sampled:
+            self.pilot.mark(self._sampled)
+        self._sampled += 1
+        return type(self.agent.memory).sample(self.agent.memory, *args, **kwargs)
 
     def update(self, *, timestep: int, timesteps: int) -> None:
-        """Update as ever, except for the number of epochs, and keep it out of the learning rate."""
-        agent, before = self.agent, self._steps.count
+        """Update as ever, except for the choice, and keep the number of epochs out of the learning rate."""
+        agent, before, own_limit = self.agent, self._steps.count, self.agent.cfg.kl_threshold
+        if self.pilot.kl_stop is not None:
+            agent.cfg.kl_threshold = min(self.pilot.kl_stop, own_limit or self.pilot.kl_stop)
         try:
-            if agent.scheduler is None:
+            if agent.scheduler is None or not self.pilot.controls:
                 type(agent).update(agent, timestep=timestep, timesteps=timesteps)
             else:
                 self._update_with_schedule(timestep, timesteps)
-            epochs = agent.cfg.learning_epochs
         finally:
-            agent.cfg.learning_epochs = self._configured
-        done = (self._steps.count - before) / agent.cfg.mini_batches
-        numbers = contract.metrics(self.scheduler, epochs=epochs, epochs_done=done, reward=self._reward)
-        for name, value in numbers.items():
+            agent.cfg.learning_epochs, agent.cfg.kl_threshold, self._steps.factor = self._epochs, own_limit, 1.0
+        self.pilot.finished((self._steps.count - before) / agent.cfg.mini_batches)
+        for name, value in (self.pilot.metrics() | self.pilot.update_metrics()).items():
             agent.track_data(name, value)
+        if self._verbose and self.pilot.watch and timestep + agent.cfg.rollouts >= timesteps:
+            print(f"adept: {self.pilot.advice()}")
 
     def _update_with_schedule(self, timestep: int, timesteps: int) -> None:
         agent, learning_rate = self.agent, self.agent.scheduler
@@ -93,13 +136,13 @@ class _EpochScheduler:
         if isinstance(learning_rate, KLAdaptiveLR):
             learning_rate.step(*asked[0])
             return
-        for _ in range(self._configured):
+        for _ in range(self._epochs):
             learning_rate.step()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what the agent's checkpoint keeps of the scheduler."""
-        return self.scheduler.state_dict()
+        """Return what the agent's checkpoint keeps."""
+        return self.pilot.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from what `agent.load` found."""
-        contract.restore(self.scheduler, state, forget="drop 'adept' from the checkpoint")
+        self.pilot.load_state_dict(state, forget="drop 'adept' from the checkpoint")

@@ -1,4 +1,7 @@
-"""ADEPT in Tianshou: `schedule_epochs(algorithm, scheduler)` chooses the repetitions of every PPO update."""
+"""ADEPT in Tianshou: `attach(algorithm)` judges every PPO update, `attach(algorithm, "hindsight")` chooses the next, too.
+
+How an epoch's end is seen: by the optimiser's steps, of which an epoch has as many as its batch has minibatches.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,10 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from adept.hindsight.estimates import time_groups
+from adept.hindsight.judge import ModuleWeights
 from adept.integrations import contract
-from adept.schedulers import Scheduler
+from adept.integrations.pilot import Pilot, Rows, chosen_rows
 
 contract.require_framework("tianshou", package="tianshou", at_least="2.0", below="2.1", extra="tianshou")
 
@@ -16,43 +21,52 @@ from tianshou.algorithm import PPO  # noqa: E402
 from tianshou.algorithm.modelfree.a2c import A2CTrainingStats  # noqa: E402
 
 
-def schedule_epochs(algorithm: PPO, scheduler: Scheduler[int]) -> PPO:
-    """Let a scheduler choose how often each update of this PPO repeats over its batch; return the algorithm.
+def attach(algorithm: PPO, scheduler: Any = None, *, verbose: int = 1, **options: Any) -> PPO:
+    """Judge the updates of this PPO, and let a scheduler or controller choose them if given; return the algorithm.
 
-    `update_step_num_repetitions` of the trainer is then without effect. The reward is the mean of `batch.returns`,
-    with `return_scaling` undone. The state is part of `algorithm.state_dict()`, and the trainer's logger gets
-    `update/adept/…`. Call it once, before loading a checkpoint.
+    Without a scheduler nothing about the training changes; with one, `update_step_num_repetitions` of the trainer is
+    without effect beyond being a controller's starting point. `algorithm.adept.advice()` says what the updates were
+    worth, and `run_training` prints it at its end unless `verbose=0`. `options` are those of
+    `adept.integrations.pilot.Pilot`.
+
+    The reward of schedulers is the mean of `batch.returns`, with `return_scaling` undone. The state is part of
+    `algorithm.state_dict()`, and the trainer's logger gets `update/adept/…`. Call it once, before loading a checkpoint.
     """
     if not isinstance(algorithm, PPO):
         raise ValueError(
             f"got {type(algorithm).__name__}, whose updates are not made to be repeated; only PPO's are: build a "
-            "tianshou.algorithm.PPO (inside a wrapper algorithm, schedule the wrapped one)"
+            "tianshou.algorithm.PPO (inside a wrapper algorithm, attach to the wrapped one)"
         )
     if hasattr(algorithm, "adept"):
         raise ValueError("this algorithm has a scheduler already, one is allowed; build a new algorithm")
-    algorithm.adept = _EpochScheduler(algorithm, contract.epoch_scheduler(scheduler))
-    algorithm._preprocess_batch = algorithm.adept.preprocess_batch
-    algorithm._update_with_batch = algorithm.adept.update_with_batch
+    attached = _Attached(algorithm, Pilot(scheduler, **options), verbose)
+    algorithm.adept = attached
+    algorithm._preprocess_batch = attached.preprocess_batch
+    algorithm._update_with_batch = attached.update_with_batch
+    algorithm.run_training = attached.run_training
     return algorithm
 
 
 @dataclass(kw_only=True)
 class AdeptTrainingStats(A2CTrainingStats):
-    """The statistics of PPO with the numbers of the scheduler, which Tianshou's loggers write as `adept/…`."""
+    """The statistics of PPO with ADEPT's numbers, which Tianshou's loggers write as `adept/…`."""
 
     _non_loss_fields = (*A2CTrainingStats._non_loss_fields, contract.PREFIX)
 
     adept: dict[str, float] = field(default_factory=dict)
 
 
-class _EpochScheduler(torch.nn.Module):
+class _Attached(torch.nn.Module):
     """Stand between PPO and its two steps of an update; a submodule, so that its state is saved with PPO's."""
 
-    def __init__(self, algorithm: PPO, scheduler: Scheduler[int]) -> None:
+    def __init__(self, algorithm: PPO, pilot: Pilot, verbose: int) -> None:
         super().__init__()
-        self.scheduler = scheduler
+        self.pilot, self.advice, self._verbose = pilot, pilot.advice, verbose
         self._owner = (algorithm,)  # in a tuple, or PPO would become a submodule of its own submodule
+        self._steps = contract.Stride(algorithm.optim._optim, self._stepped)
+        self._minibatches = self._before = 0
         self._reward: float | None = None
+        self._loaded: dict[str, Any] | None = None
 
     def preprocess_batch(self, batch: Any, buffer: Any, indices: Any) -> Any:
         """Compute returns as PPO does, and note their mean in the environment's units."""
@@ -64,21 +78,60 @@ class _EpochScheduler(torch.nn.Module):
         return batch
 
     def update_with_batch(self, batch: Any, batch_size: int | None, repeat: int) -> AdeptTrainingStats:
-        """Update as PPO does, with the scheduler's choice for the number of repetitions."""
+        """Update as PPO does, with the choice for the number of repetitions and the factor of the learning rate."""
         (algorithm,) = self._owner
-        epochs = self.scheduler.step(self._reward)
+        pilot = self.pilot
+        pilot.attach(repeat, ModuleWeights(algorithm.policy))
+        self._load()
+        rows = self._rows(batch) if pilot.wants_rows else None
+        choice = pilot.step(reward=self._reward if pilot.wants_reward else None, rows=rows)
+        epochs, self._steps.factor = (choice.epochs, choice.stride) if pilot.controls else (repeat, 1.0)
+        self._minibatches, self._before = max(1, len(batch) // (batch_size or len(batch))), self._steps.count
         stats = type(algorithm)._update_with_batch(algorithm, batch, batch_size=batch_size, repeat=epochs)
-        minibatches = max(1, len(batch) // (batch_size or len(batch)))
-        numbers = contract.metrics(
-            self.scheduler, epochs=epochs, epochs_done=stats.gradient_steps / minibatches, reward=self._reward
-        )
+        self._steps.factor = 1.0
+        pilot.finished(stats.gradient_steps / self._minibatches)
+        numbers = pilot.metrics() | pilot.update_metrics()
         shortened = {name.removeprefix(f"{contract.PREFIX}/"): value for name, value in numbers.items()}
         return AdeptTrainingStats(**{each.name: getattr(stats, each.name) for each in fields(stats)}, adept=shortened)
 
+    def _rows(self, batch: Any) -> Rows:
+        """Return the batch, which holds one environment after the other, each in order of time."""
+        (algorithm,) = self._owner
+        chosen = chosen_rows(len(batch), self.pilot.most_rows)
+        part = batch[chosen]
+
+        def passes() -> Any:
+            minibatches = part.split(algorithm.max_batchsize, shuffle=False, merge_last=True)
+            log_probs = [algorithm.policy(each).dist.log_prob(each.act) for each in minibatches]
+            return torch.cat(log_probs).flatten()
+
+        return Rows(passes, part.adv.flatten(), time_groups(len(batch), 1)[chosen], part.logp_old)
+
+    def _stepped(self) -> None:
+        done = self._steps.count - self._before
+        if self._minibatches and done % self._minibatches == 0:
+            self.pilot.mark(done // self._minibatches)
+
+    def run_training(self, params: Any) -> Any:
+        """Train as ever, and print the advice at the end."""
+        (algorithm,) = self._owner
+        result = type(algorithm).run_training(algorithm, params)
+        if self._verbose and self.pilot.watch:
+            print(f"adept: {self.pilot.advice()}")
+        return result
+
     def get_extra_state(self) -> dict[str, Any]:
-        """Return what `algorithm.state_dict()` keeps of the scheduler."""
-        return self.scheduler.state_dict()
+        """Return what `algorithm.state_dict()` keeps."""
+        return self.pilot.state_dict() if self._loaded is None else self._loaded
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Continue from what `algorithm.load_state_dict()` found."""
-        contract.restore(self.scheduler, state, forget="drop 'adept._extra_state' from the checkpoint")
+        self._loaded = state
+        if not self.pilot.waits:
+            self._load()
+
+    def _load(self) -> None:
+        """Load a state that was found before the trainer told how many repetitions it makes."""
+        state, self._loaded = self._loaded, None
+        if state:
+            self.pilot.load_state_dict(state, forget="drop 'adept._extra_state' from the checkpoint")

@@ -1,4 +1,7 @@
-"""ADEPT in TorchRL: `schedule_epochs(trainer, scheduler)` chooses the epochs of every batch of a PPO trainer."""
+"""ADEPT in TorchRL: `attach(trainer)` judges every update of a PPO trainer, `attach(trainer, "hindsight")` also chooses.
+
+How an epoch's end is seen: by the trainer's `post_epoch` hook.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,10 @@ import json
 from contextlib import ExitStack
 from typing import Any
 
+from adept.hindsight.estimates import time_groups
+from adept.hindsight.judge import ModuleWeights
 from adept.integrations import contract
-from adept.schedulers import Scheduler
+from adept.integrations.pilot import Pilot, Rows, chosen_rows
 
 contract.require_framework("torchrl", package="torchrl", at_least="0.14", below="0.15", extra="torchrl")
 
@@ -16,15 +21,19 @@ from torchrl.objectives import PPOLoss  # noqa: E402
 from torchrl.trainers import LRSchedulerHook, Trainer, TrainerHookBase  # noqa: E402
 
 
-def schedule_epochs(trainer: Trainer, scheduler: Scheduler[int]) -> Trainer:
-    """Let a scheduler choose the epochs of each batch of this trainer; return the trainer.
+def attach(trainer: Trainer, scheduler: Any = None, *, verbose: int = 1, **options: Any) -> Trainer:
+    """Judge the updates of this trainer, and let a scheduler or controller choose them if given; return the trainer.
 
-    The reward is the mean value target of the valid steps, from a pass of the trainer's own value estimator before
-    the epochs begin (TorchRL computes it again in each of them). The state is the trainer's module `adept`, and the
-    trainer's logger gets `adept/…`.
+    Without a scheduler nothing about the training changes. `trainer.adept.advice()` says what the updates were worth,
+    and `trainer.train` prints it at its end unless `verbose=0`. `options` are those of
+    `adept.integrations.pilot.Pilot`.
 
-    A learning rate that steps with the optimiser (`LRSchedulerHook(interval="optim")`) makes, after each batch, the
-    steps that the trainer's own `num_epochs` would have made, whatever the choice.
+    Advantages and value targets are those of a pass of the trainer's own value estimator before the epochs begin
+    (TorchRL computes them again in each). The reward of schedulers is the mean value target of the valid steps. The
+    state is the trainer's module `adept`, and the trainer's logger gets `adept/…`.
+
+    Where epochs are chosen, a learning rate that steps with the optimiser (`LRSchedulerHook(interval="optim")`) makes,
+    after each batch, the steps that the trainer's own `num_epochs` would have made.
 
     Call it once, after the other hooks are registered and before loading a checkpoint.
     """
@@ -40,15 +49,15 @@ def schedule_epochs(trainer: Trainer, scheduler: Scheduler[int]) -> Trainer:
         )
     if contract.PREFIX in trainer._modules:
         raise ValueError("this trainer has a scheduler already, one is allowed; build a new trainer")
-    EpochSchedulerHook(contract.epoch_scheduler(scheduler)).register(trainer)
+    AdeptHook(Pilot(scheduler, **options), verbose).register(trainer)
     return trainer
 
 
-class EpochSchedulerHook(TrainerHookBase):
-    """The hook behind `schedule_epochs`."""
+class AdeptHook(TrainerHookBase):
+    """The hook behind `attach`."""
 
-    def __init__(self, scheduler: Scheduler[int]) -> None:
-        self.scheduler = scheduler
+    def __init__(self, pilot: Pilot, verbose: int) -> None:
+        self.pilot, self.advice, self._verbose = pilot, pilot.advice, verbose
         self._epochs_done = 0
         self._numbers: dict[str, float] = {}
 
@@ -59,49 +68,84 @@ class EpochSchedulerHook(TrainerHookBase):
         trainer.register_op("post_steps_log", self._log)
         self._trainer = trainer
         self._configured = trainer.num_epochs
-        trainer.optim_steps = self.optim_steps
+        self._steps = contract.Stride(trainer.optimizer)
+        self.pilot.attach(self._configured, ModuleWeights(trainer.loss_module))
+        trainer.adept, trainer.optim_steps, trainer.train = self, self.optim_steps, self.train
+
+    def train(self) -> None:
+        """Train as ever, and print the advice at the end."""
+        type(self._trainer).train(self._trainer)
+        if self._verbose and self.pilot.watch:
+            print(f"adept: {self.pilot.advice()}")
 
     def optim_steps(self, batch: Any) -> None:
-        """Optimise as ever, except for the number of epochs, and keep it out of the learning rate."""
-        trainer = self._trainer
-        reward = self.mean_return(batch)
-        epochs = trainer.num_epochs = self.scheduler.step(reward)
+        """Optimise as ever, except for the choice, and keep the number of epochs out of the learning rate."""
+        trainer, pilot = self._trainer, self.pilot
+        estimated = self._estimated(batch)
+        reward = float(estimated.get(self._estimator.tensor_keys.value_target).double().mean())
+        rows = self._rows(estimated) if pilot.wants_rows else None
+        choice = pilot.step(reward=reward if pilot.wants_reward else None, rows=rows)
         self._epochs_done = 0
+        try:
+            if pilot.controls:
+                trainer.num_epochs, self._steps.factor = choice.epochs, choice.stride
+                self._with_schedules(batch, choice.epochs)
+            else:
+                type(trainer).optim_steps(trainer, batch)
+        finally:
+            trainer.num_epochs, self._steps.factor = self._configured, 1.0
+        pilot.finished(self._epochs_done)
+        self._numbers = pilot.metrics() | pilot.update_metrics()
+
+    def _with_schedules(self, batch: Any, epochs: int) -> None:
+        trainer = self._trainer
         schedules = [
             hook.scheduler
             for hook in trainer._modules.values()
             if isinstance(hook, LRSchedulerHook) and hook.interval == "optim"
         ]
-        try:
-            with ExitStack() as stack:
-                held = [stack.enter_context(contract.held_steps(schedule)) for schedule in schedules]
-                type(trainer).optim_steps(trainer, batch)
-        finally:
-            trainer.num_epochs = self._configured
+        with ExitStack() as stack:
+            held = [stack.enter_context(contract.held_steps(schedule)) for schedule in schedules]
+            type(trainer).optim_steps(trainer, batch)
         for schedule, asked in zip(schedules, held, strict=True):
             for _ in range(round(len(asked) * self._configured / epochs)):
                 schedule.step()
-        self._numbers = contract.metrics(self.scheduler, epochs=epochs, epochs_done=self._epochs_done, reward=reward)
 
-    def mean_return(self, batch: Any) -> float:
-        """Return the mean value target over the steps that the collector's mask, if any, calls valid."""
-        estimator = self._trainer._modules["value_estimator"].value_estimator
-        with torch.no_grad():
-            targets = estimator(batch.clone(recurse=False)).get(estimator.tensor_keys.value_target)
+    @property
+    def _estimator(self) -> Any:
+        return self._trainer._modules["value_estimator"].value_estimator
+
+    def _estimated(self, batch: Any) -> Any:
+        """Return the valid steps of the batch with advantages and targets, environment by environment, in order."""
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            estimated = self._estimator(batch.clone(recurse=False))
         mask = batch.get(("collector", "mask"), None)
-        return float((targets if mask is None else targets[mask]).double().mean())
+        return estimated.reshape(-1) if mask is None else estimated[mask]
+
+    def _rows(self, estimated: Any) -> Rows:
+        loss = self._trainer.loss_module
+        chosen = chosen_rows(len(estimated), self.pilot.most_rows)
+        part = estimated[torch.as_tensor(chosen)]
+        advantages = part.get(self._estimator.tensor_keys.advantage)
+
+        def passes() -> Any:
+            return loss._get_cur_log_prob(part)[0]
+
+        return Rows(passes, advantages.flatten(), time_groups(len(estimated), 1)[chosen])
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state as text, which each of TorchRL's checkpoint formats keeps whole."""
-        return {"scheduler": json.dumps(self.scheduler.state_dict())}
+        return {"scheduler": json.dumps(self.pilot.state_dict())}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from what the trainer's checkpoint holds."""
         state = json.loads(state_dict["scheduler"])
-        contract.restore(self.scheduler, state, forget="drop 'adept' from the checkpoint")
+        if state:
+            self.pilot.load_state_dict(state, forget="drop 'adept' from the checkpoint")
 
     def _count(self) -> None:
         self._epochs_done += 1
+        self.pilot.mark(self._epochs_done)
 
     def _log(self, batch: Any) -> dict[str, float]:
         return self._numbers

@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 
 from adept import RoundRobin
+from adept.controllers import Choice, Controller
 
 
 class Recorder(RoundRobin):
@@ -33,6 +34,32 @@ class Recorder(RoundRobin):
         np.testing.assert_allclose(
             [reward for _, reward in self.credits], [reward for _, reward in expected], rtol=1e-5
         )
+
+
+class Scripted(Controller):
+    """Makes the choices it was given, one after the other and from the start again, and keeps the evidence."""
+
+    def __init__(self, choices, kl_stop=None):
+        super().__init__(1)
+        self.choices, self.kl_stop = [Choice(*each) for each in choices], kl_stop
+        self.evidence = []
+
+    @property
+    def options(self):
+        return {} if self.kl_stop is None else {"kl_stop": self.kl_stop}
+
+    def stops(self, kl):
+        return self.kl_stop is not None and kl > self.kl_stop
+
+    def _choose(self, evidence):
+        self.evidence.append(evidence)
+        return self.choices[(len(self.evidence) - 1) % len(self.choices)]
+
+    def _state(self):
+        return {"made": len(self.evidence)}
+
+    def _restore(self, rule):
+        self.evidence = [None] * rule["made"]
 
 
 class Counting(gymnasium.Env):
@@ -94,3 +121,21 @@ def import_afresh(module):
     """Run a module's code once more, in an object of its own."""
     spec = importlib.util.find_spec(module)
     spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+def slope_by_hand(longer, shorter, advantages, epsilon=0.25):
+    """Return mean[(ln π₁₊ε − ln π₁₋ε)/2ε · Â], written out."""
+    advantages = np.asarray(advantages, np.float64).ravel()
+    normal = (advantages - advantages.mean()) / advantages.std()
+    difference = np.asarray(longer, np.float64).ravel() - np.asarray(shorter, np.float64).ravel()
+    weights = difference / (2 * epsilon)
+    return float(np.mean((weights - weights.mean()) * normal))
+
+
+def gain_by_hand(candidate, start, deployed, advantages):
+    """Return mean[(π_φ − π₀)/π_d · Â], written out, for ratios below the cut."""
+    advantages = np.asarray(advantages, np.float64).ravel()
+    normal = (advantages - advantages.mean()) / advantages.std()
+    candidate, start, deployed = (np.asarray(each, np.float64).ravel() for each in (candidate, start, deployed))
+    weights = np.exp(candidate - deployed) - np.exp(start - deployed)
+    return float(np.mean((weights - weights.mean()) * normal))

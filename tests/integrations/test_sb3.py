@@ -144,10 +144,11 @@ def test_metrics_of_a_choice_and_its_reward_share_a_row(recorder):
 def test_values_of_the_arms_are_logged():
     model, rows = build(), Rows()
     model.set_logger(Logger(None, [rows]))
-    model.learn(3 * ROLLOUT, AdeptCallback(adept.UCB([3, 1], exploration=0.0)))
+    model.learn(3 * ROLLOUT, AdeptCallback(adept.UCB([3, 1], exploration=0.0, scale=None)))
     # Without exploration every choice is 3, credited with the second and the third mean.
     assert rows.rows[-1]["adept/value/3"] == pytest.approx(np.mean(counting_means(3, STEPS)[1:]))
-    assert rows.rows[-1]["adept/value/1"] == 0.0
+    assert rows.rows[-1]["adept/share/3"] == 1.0
+    assert not [name for name in rows.rows[-1] if name.endswith("/1")], "an arm that was never tried has no numbers"
 
 
 def test_target_kl_logs_the_asked_and_the_done_epochs(recorder):
@@ -250,9 +251,32 @@ def test_arms_must_be_epochs(arms):
         AdeptCallback(adept.RoundRobin(arms))
 
 
-def test_a_scheduler_is_needed():
-    with pytest.raises(ValueError, match=r"expected a scheduler, got \[3, 2, 1\]; for example"):
-        AdeptCallback([3, 2, 1])
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("ucb", "UCB([7, 3, 1], exploration=1.0, window=10, scale='auto')"),
+        ([3, 2, 1], "UCB([3, 2, 1], exploration=1.0, window=10, scale='auto')"),
+        ({"name": "round-robin", "arms": [2, 1]}, "RoundRobin([2, 1])"),
+        ({"name": "kl-rate", "target": 0.02}, "KLRate(7, target=0.02, factor=1.5, band=2.0, furthest=32.0)"),
+    ],
+)
+def test_schedulers_and_controllers_come_as_data(given, shown):
+    callback = AdeptCallback(given)
+    build().learn(ROLLOUT, callback)
+    assert repr(callback.scheduler) == shown
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("hindsigth", "did you mean 'hindsight'"),
+        (3.5, "a scheduler is a Scheduler, a name"),
+        ({"arms": [0]}, "≥ 1, got 0"),
+    ],
+)
+def test_what_cannot_choose_is_refused_at_once(given, message):
+    with pytest.raises(ValueError, match=message):
+        AdeptCallback(given)
 
 
 def test_unsupported_versions_are_refused(monkeypatch):

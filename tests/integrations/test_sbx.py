@@ -4,8 +4,11 @@ import pytest
 
 pytest.importorskip("sbx", reason="needs the environment of sbx: make test-integrations")
 
+import jax
+import numpy as np
 import sbx
-from recording import Counting, Recorder, counting_means
+from recording import Counting, Recorder, Scripted, counting_means, gain_by_hand, slope_by_hand
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter, Logger
 from stable_baselines3.common.vec_env import DummyVecEnv
 
@@ -88,3 +91,79 @@ def test_the_learning_rate_follows_steps_not_epochs(recorder):
 def test_a_learning_rate_that_adapts_in_each_minibatch_is_refused(recorder):
     with pytest.raises(ValueError, match=r"target_kl, which adapts the learning rate.*target_kl=None: build"):
         build(target_kl=0.01).learn(ROLLOUT, AdeptCallback(recorder))
+
+
+def leaves(model):
+    states = (model.policy.actor_state, model.policy.vf_state)
+    return [np.asarray(leaf) for state in states for leaf in jax.tree.leaves((state.params, state.opt_state))]
+
+
+def test_watching_changes_no_parameter_of_the_training():
+    plain = build()
+    plain.learn(5 * ROLLOUT)
+    watched, callback = build(), AdeptCallback(gains_every=1, verbose=0)
+    watched.learn(5 * ROLLOUT, callback)
+    assert callback.pilot.verdict.update_worth.known
+    for one, other in zip(leaves(plain), leaves(watched), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_slope_and_worth_are_those_of_an_independent_computation():
+    model, callback = build(learning_rate=0.02, n_epochs=2), AdeptCallback(gains_every=1, verbose=0)
+    found = []
+
+    class Oracle(BaseCallback):
+        start = None
+
+        def _on_step(self):
+            return True
+
+        def _on_rollout_end(self):
+            end, buffer = model.policy.actor_state.params, model.rollout_buffer
+            if self.start is not None:
+
+                def at(share):
+                    place = jax.tree.map(lambda a, b: a + share * (b - a), self.start, end)
+                    rows = buffer.observations.reshape(-1, 3)
+                    logits = model.policy.actor_state.apply_fn(place, rows).logits
+                    taken = buffer.actions.reshape(-1).astype(int)
+                    return np.asarray(jax.nn.log_softmax(logits))[np.arange(len(taken)), taken]
+
+                slope = slope_by_hand(at(1.25), at(0.75), buffer.advantages)
+                worth = gain_by_hand(at(1.0), at(0.0), at(1.0), buffer.advantages)
+                verdict = callback.pilot.verdict
+                found.append((verdict.slope.value, slope, verdict.update_worth.value, worth))
+            self.start = end
+
+    model.learn(4 * ROLLOUT, [callback, Oracle()])
+    assert len(found) == 3
+    for ours, by_hand, worth, worth_by_hand in found:
+        assert ours == pytest.approx(by_hand, rel=1e-3, abs=1e-6)
+        assert worth == pytest.approx(worth_by_hand, rel=1e-3, abs=1e-6)
+    assert sorted(callback.pilot.verdict.by_epoch) == [1]
+
+
+def test_the_stride_multiplies_the_scheduled_rate():
+    model = build(learning_rate=lambda left: 0.01 * left)
+    updates, own = count_gradient_steps(model), model.lr_schedule
+    model.learn(4 * ROLLOUT, AdeptCallback(Scripted([(1, 1.0), (2, 3.0)]), verbose=0))
+    assert [update["steps"] for update in updates] == [MINIBATCHES * epochs for epochs in (1, 2, 1, 2)]
+    for number, (update, stride) in enumerate(zip(updates, [1.0, 3.0] * 2, strict=True), start=1):
+        assert list(update["rates"]) == pytest.approx([0.01 * (1 - number / 4) * stride], abs=1e-7)
+    assert model.lr_schedule is own
+
+
+def test_the_guard_ends_an_update():
+    model, rows = build(learning_rate=0.3), Rows()
+    model.set_logger(Logger(None, [rows]))
+    updates = count_gradient_steps(model)
+    model.learn(3 * ROLLOUT, AdeptCallback(Scripted([(7, 1.0)], kl_stop=1e-4), verbose=0))
+    done = [row["adept/epochs_done"] for row in rows.rows[1:]]
+    assert done == [update["steps"] / MINIBATCHES for update in updates[:2]]
+    assert max(done) < 7
+
+
+def test_advice_does_not_mind_a_learning_rate_that_adapts():
+    callback = AdeptCallback(verbose=0)
+    build(target_kl=0.01).learn(3 * ROLLOUT, callback)
+    assert callback.pilot.verdict.slope.known

@@ -18,7 +18,7 @@ from skrl.resources.schedulers.torch import KLAdaptiveLR
 from skrl.trainers.torch import SequentialTrainer
 
 from adept import GaussianThompson
-from adept.integrations.skrl import schedule_epochs
+from adept.integrations.skrl import attach
 
 pytestmark = pytest.mark.integration
 
@@ -94,7 +94,7 @@ def run(agent, env, updates):
 @pytest.mark.parametrize("kind", [PPO, PPO_RNN, RPO, RPO_RNN])
 def test_epochs_that_run_are_the_choices(kind, recorder, tmp_path):
     agent, env = build(tmp_path, kind)
-    done = run(schedule_epochs(agent, recorder), env, 5)
+    done = run(attach(agent, recorder), env, 5)
     assert recorder.chosen == [3, 1, 2, 3, 1]
     assert [update["steps"] for update in done] == [MINIBATCHES * epochs for epochs in (3, 1, 2, 3, 1)]
     assert agent.cfg.learning_epochs == CONFIGURED
@@ -105,7 +105,7 @@ def test_epochs_that_run_are_the_choices(kind, recorder, tmp_path):
 def test_the_previous_choice_gets_the_mean_return(kind, scaled, recorder, tmp_path):
     scaler = {"value_preprocessor": RunningStandardScaler, "value_preprocessor_kwargs": {"size": 1}} if scaled else {}
     agent, env = build(tmp_path, kind, **scaler)
-    run(schedule_epochs(agent, recorder), env, 5)
+    run(attach(agent, recorder), env, 5)
     recorder.assert_credits(counting_means(5, STEPS))
     if scaled:
         assert abs(agent.memory.get_tensor_by_name("returns").mean()) < 5.0  # what the agent sees is scaled
@@ -114,10 +114,10 @@ def test_the_previous_choice_gets_the_mean_return(kind, scaled, recorder, tmp_pa
 def test_state_survives_save_and_load(tmp_path):
     first, second = GaussianThompson([3, 1, 2], seed=5), GaussianThompson([3, 1, 2], seed=6)
     agent, env = build(tmp_path)
-    run(schedule_epochs(agent, first), env, 2)
+    run(attach(agent, first), env, 2)
     agent.save(str(tmp_path / "agent.pt"))
     loaded, env = build(tmp_path)
-    schedule_epochs(loaded, second).load(str(tmp_path / "agent.pt"))
+    attach(loaded, second).load(str(tmp_path / "agent.pt"))
     assert second.state_dict() == first.state_dict()
     run(loaded, env, 1)
     first.step(counting_means(1, STEPS)[0])
@@ -126,10 +126,10 @@ def test_state_survives_save_and_load(tmp_path):
 
 def test_the_state_of_other_arms_is_refused(recorder, tmp_path):
     agent, _ = build(tmp_path)
-    schedule_epochs(agent, recorder).save(str(tmp_path / "agent.pt"))
+    attach(agent, recorder).save(str(tmp_path / "agent.pt"))
     other, _ = build(tmp_path)
     with pytest.raises(ValueError, match=r"arms .*'3', '1', '2'.*drop 'adept'"):
-        schedule_epochs(other, Recorder([3, 1])).load(str(tmp_path / "agent.pt"))
+        attach(other, Recorder([3, 1])).load(str(tmp_path / "agent.pt"))
 
 
 def test_the_learning_rate_schedule_runs_as_without_choices(recorder, tmp_path):
@@ -140,7 +140,7 @@ def test_the_learning_rate_schedule_runs_as_without_choices(recorder, tmp_path):
         "learning_rate_scheduler_kwargs": {"lr_lambda": lambda step: 0.9**step},
     }
     agent, env = build(tmp_path, **schedule)
-    done = run(schedule_epochs(agent, recorder), env, 5)
+    done = run(attach(agent, recorder), env, 5)
     for number, update in enumerate(done):
         assert list(update["rates"]) == pytest.approx([0.01 * 0.9 ** (CONFIGURED * number)])
 
@@ -153,14 +153,14 @@ def test_the_adaptive_learning_rate_makes_one_step_per_update(recorder, tmp_path
         "learning_rate_scheduler_kwargs": {"kl_threshold": 10.0, "lr_factor": 1.5},
     }
     agent, env = build(tmp_path, **schedule)
-    done = run(schedule_epochs(agent, recorder), env, 5)
+    done = run(attach(agent, recorder), env, 5)
     for number, update in enumerate(done):
         assert list(update["rates"]) == pytest.approx([1e-5 * 1.5**number])
 
 
 def test_metrics_are_tracked_with_the_agents_data(recorder, tmp_path):
     agent, env = build(tmp_path)
-    tracked = [update["tracked"] for update in run(schedule_epochs(agent, recorder), env, 3)]
+    tracked = [update["tracked"] for update in run(attach(agent, recorder), env, 3)]
     assert [numbers["adept/epochs"] for numbers in tracked] == [3.0, 1.0, 2.0]
     assert [numbers["adept/epochs_done"] for numbers in tracked] == [3.0, 1.0, 2.0]
     assert [numbers["adept/reward"] for numbers in tracked] == pytest.approx(counting_means(3, STEPS))
@@ -169,7 +169,7 @@ def test_metrics_are_tracked_with_the_agents_data(recorder, tmp_path):
 
 def test_a_stop_by_divergence_shows_in_the_epochs_done(recorder, tmp_path):
     agent, env = build(tmp_path, kl_threshold=1e-12, learning_rate=0.1)
-    done = run(schedule_epochs(agent, recorder), env, 3)
+    done = run(attach(agent, recorder), env, 3)
     assert [update["tracked"]["adept/epochs"] for update in done] == [3.0, 1.0, 2.0]
     for update in done:
         assert (
@@ -181,20 +181,20 @@ def test_a_stop_by_divergence_shows_in_the_epochs_done(recorder, tmp_path):
 def test_other_agents_are_refused(kind, recorder, tmp_path):
     agent, _ = build(tmp_path, kind)
     with pytest.raises(ValueError, match=rf"got {kind.__name__}, .*PPO, PPO_RNN, RPO, RPO_RNN.*build one"):
-        schedule_epochs(agent, recorder)
+        attach(agent, recorder)
 
 
 def test_a_second_scheduler_is_refused(recorder, tmp_path):
     agent, _ = build(tmp_path)
     with pytest.raises(ValueError, match="one is allowed"):
-        schedule_epochs(schedule_epochs(agent, recorder), recorder)
+        attach(attach(agent, recorder), recorder)
 
 
 def test_distributed_runs_are_refused(recorder, tmp_path, monkeypatch):
     agent, _ = build(tmp_path)
     monkeypatch.setattr("skrl.config.torch._is_distributed", True)
     with pytest.raises(ValueError, match=r"distributed.*single-process.*without torchrun"):
-        schedule_epochs(agent, recorder)
+        attach(agent, recorder)
 
 
 def test_unsupported_versions_are_refused(monkeypatch):

@@ -20,7 +20,7 @@ from tianshou.utils.net.discrete import DiscreteActor, DiscreteCritic
 from torch.utils.tensorboard import SummaryWriter
 
 from adept import GaussianThompson
-from adept.integrations.tianshou import schedule_epochs
+from adept.integrations.tianshou import attach
 
 pytestmark = pytest.mark.integration
 
@@ -84,14 +84,14 @@ def run(algorithm, updates, *, logger=None):
 
 
 def test_epochs_that_run_are_the_choices(recorder):
-    done = run(schedule_epochs(build(), recorder), 5)
+    done = run(attach(build(), recorder), 5)
     assert recorder.chosen == [3, 1, 2, 3, 1]
     assert [steps for steps, _ in done] == [MINIBATCHES * epochs for epochs in (3, 1, 2, 3, 1)]
 
 
 @pytest.mark.parametrize("return_scaling", [False, True])
 def test_the_previous_choice_gets_the_mean_return(recorder, return_scaling):
-    algorithm = schedule_epochs(build(return_scaling=return_scaling), recorder)
+    algorithm = attach(build(return_scaling=return_scaling), recorder)
     run(algorithm, 5)
     recorder.assert_credits(counting_means(5, STEPS))
     if return_scaling:
@@ -99,17 +99,17 @@ def test_the_previous_choice_gets_the_mean_return(recorder, return_scaling):
 
 
 def test_recomputed_advantages_leave_the_reward_alone(recorder):
-    run(schedule_epochs(build(return_scaling=True, recompute_advantage=True), recorder), 4)
+    run(attach(build(return_scaling=True, recompute_advantage=True), recorder), 4)
     recorder.assert_credits(counting_means(4, STEPS))
 
 
 def test_state_survives_save_and_load(tmp_path):
     first = GaussianThompson([3, 1, 2], seed=5)
-    algorithm = schedule_epochs(build(), first)
+    algorithm = attach(build(), first)
     run(algorithm, 2)
     torch.save(algorithm.state_dict(), tmp_path / "checkpoint.pt")
     second = GaussianThompson([3, 1, 2], seed=6)
-    loaded = schedule_epochs(build(), second)
+    loaded = attach(build(), second)
     loaded.load_state_dict(torch.load(tmp_path / "checkpoint.pt", weights_only=True))
     assert second.state_dict() == first.state_dict()
     run(loaded, 1)
@@ -118,15 +118,15 @@ def test_state_survives_save_and_load(tmp_path):
 
 
 def test_the_state_of_other_arms_is_refused(recorder):
-    algorithm = schedule_epochs(build(), recorder)
-    other = schedule_epochs(build(), Recorder([3, 1]))
+    algorithm = attach(build(), recorder)
+    other = attach(build(), Recorder([3, 1]))
     with pytest.raises((ValueError, RuntimeError), match=r"arms .*'3', '1', '2'.*drop 'adept._extra_state'"):
         other.load_state_dict(algorithm.state_dict())
 
 
 def test_the_learning_rate_follows_updates_not_epochs(recorder):
     rate = LRSchedulerFactoryLinear(max_epochs=1, epoch_num_steps=5, collection_step_num_env_steps=1)
-    done = run(schedule_epochs(build(rate=rate), recorder), 5)
+    done = run(attach(build(rate=rate), recorder), 5)
     for number, (_, rates) in enumerate(done):
         assert list(rates) == pytest.approx([0.01 * (1 - number / 5)])
 
@@ -134,7 +134,7 @@ def test_the_learning_rate_follows_updates_not_epochs(recorder):
 def test_metrics_go_to_the_trainers_logger(recorder, tmp_path):
     logger = TensorboardLogger(SummaryWriter(str(tmp_path)), training_interval=1, update_interval=1)
     logger.update_interval = 0
-    run(schedule_epochs(build(), recorder), 3, logger=logger)
+    run(attach(build(), recorder), 3, logger=logger)
     logger.writer.flush()
     events = EventAccumulator(str(tmp_path))
     events.Reload()
@@ -150,12 +150,12 @@ def test_metrics_go_to_the_trainers_logger(recorder, tmp_path):
 @pytest.mark.parametrize("algorithm", [A2C, TRPO, Reinforce])
 def test_other_algorithms_are_refused(algorithm, recorder):
     with pytest.raises(ValueError, match=rf"got {algorithm.__name__}, .*only PPO's are: build"):
-        schedule_epochs(build(algorithm), recorder)
+        attach(build(algorithm), recorder)
 
 
 def test_a_second_scheduler_is_refused(recorder):
     with pytest.raises(ValueError, match="one is allowed"):
-        schedule_epochs(schedule_epochs(build(), recorder), recorder)
+        attach(attach(build(), recorder), recorder)
 
 
 def test_unsupported_versions_are_refused(monkeypatch):

@@ -19,7 +19,7 @@ from torchrl.trainers.algorithms.a2c import A2CTrainer
 from torchrl.trainers.algorithms.ppo import PPOTrainer
 
 from adept import GaussianThompson
-from adept.integrations.torchrl import schedule_epochs
+from adept.integrations.torchrl import attach
 
 pytestmark = pytest.mark.integration
 
@@ -95,7 +95,7 @@ def run(trainer):
 
 
 def test_epochs_that_run_are_the_choices(recorder):
-    trainer = schedule_epochs(build(5), recorder)
+    trainer = attach(build(5), recorder)
     done = run(trainer)
     assert recorder.chosen == [3, 1, 2, 3, 1]
     assert [steps for steps, _ in done] == [MINIBATCHES * epochs for epochs in (3, 1, 2, 3, 1)]
@@ -103,7 +103,7 @@ def test_epochs_that_run_are_the_choices(recorder):
 
 
 def test_the_previous_choice_gets_the_mean_return(recorder):
-    run(schedule_epochs(build(5), recorder))
+    run(attach(build(5), recorder))
     recorder.assert_credits(counting_means(5, STEPS))
 
 
@@ -117,7 +117,7 @@ def test_padding_is_left_out_of_the_mean(recorder):
 
     trainer.register_op("batch_process", halve)
     trainer.total_frames = 3 * STEPS // 2
-    run(schedule_epochs(trainer, recorder))
+    run(attach(trainer, recorder))
     recorder.assert_credits([STEPS * batch + (STEPS // 2 + 1) / 2 for batch in range(3)])
 
 
@@ -126,7 +126,7 @@ def test_state_survives_save_and_load(unified, tmp_path):
     def trainer(updates, scheduler):
         options = {"checkpoint": Checkpoint()} if unified else {}
         built = build(updates, save_trainer_file=tmp_path / "trainer", **options)
-        return schedule_epochs(built, scheduler)
+        return attach(built, scheduler)
 
     first, second = GaussianThompson([3, 1, 2], seed=5), GaussianThompson([3, 1, 2], seed=6)
     run(trainer(2, first))  # saved at its end
@@ -140,7 +140,7 @@ def test_state_survives_save_and_load(unified, tmp_path):
 
 
 def test_the_state_of_other_arms_is_refused(recorder):
-    trainer, other = schedule_epochs(build(1), recorder), schedule_epochs(build(1), Recorder([3, 1]))
+    trainer, other = attach(build(1), recorder), attach(build(1), Recorder([3, 1]))
     with pytest.raises(ValueError, match=r"arms .*'3', '1', '2'.*drop 'adept'"):
         other.load_state_dict(trainer.state_dict())
 
@@ -151,13 +151,13 @@ def test_the_learning_rate_schedule_runs_as_without_choices(interval, steps, rec
     trainer = build(5)
     schedule = torch.optim.lr_scheduler.LambdaLR(trainer.optimizer, lambda step: 0.97**step)
     LRSchedulerHook(schedule, interval=interval).register(trainer)
-    for number, (_, rates) in enumerate(run(schedule_epochs(trainer, recorder))):
+    for number, (_, rates) in enumerate(run(attach(trainer, recorder))):
         assert list(rates) == pytest.approx([0.01 * 0.97 ** (steps * number)])
 
 
 def test_metrics_go_to_the_trainers_logger(recorder):
     logger = Lines()
-    run(schedule_epochs(build(3, logger=logger), recorder))
+    run(attach(build(3, logger=logger), recorder))
     assert logger.values["adept/epochs"] == logger.values["adept/epochs_done"] == [3.0, 1.0, 2.0]
     assert logger.values["adept/reward"] == pytest.approx(counting_means(3, STEPS))
     assert logger.values["adept/choices/3"] == [1.0, 1.0, 1.0]
@@ -165,17 +165,17 @@ def test_metrics_go_to_the_trainers_logger(recorder):
 
 def test_other_losses_are_refused(recorder):
     with pytest.raises(ValueError, match=r"got A2CTrainer with A2CLoss, .*PPOLoss is needed: build a PPOTrainer"):
-        schedule_epochs(build(1, kind=A2CTrainer, loss=A2CLoss), recorder)
+        attach(build(1, kind=A2CTrainer, loss=A2CLoss), recorder)
 
 
 def test_a_trainer_without_returns_is_refused(recorder):
     with pytest.raises(ValueError, match=r"no whole batch .*ValueEstimatorHook.*build PPOTrainer so"):
-        schedule_epochs(build(1, add_gae=False), recorder)
+        attach(build(1, add_gae=False), recorder)
 
 
 def test_a_second_scheduler_is_refused(recorder):
     with pytest.raises(ValueError, match="one is allowed"):
-        schedule_epochs(schedule_epochs(build(1), recorder), recorder)
+        attach(attach(build(1), recorder), recorder)
 
 
 def test_unsupported_versions_are_refused(monkeypatch):

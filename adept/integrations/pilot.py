@@ -1,0 +1,258 @@
+"""What every integration does once per rollout: judge the last update, choose for the next one, and keep account.
+
+A framework's module tells the pilot four things: the rows of the rollout at hand (`Rows`), when an epoch ends (`mark`),
+how many epochs were done (`finished`), and where its checkpoints are (`state_dict`, `load_state_dict`). It gets the
+epochs and the stride of the next update (`step`), numbers for its logger (`metrics`) and words for its user (`advice`).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from adept.controllers import CONTROLLERS, Choice, Controller, Evidence, make_controller
+from adept.hindsight.advice import Advice, advise
+from adept.hindsight.judge import Judge, Weights
+from adept.hindsight.verdict import Verdict
+from adept.integrations import contract
+from adept.names import unknown_name
+from adept.schedulers import SCHEDULERS, Scheduler, as_scheduler, epoch_arms
+from adept.schedulers.validation import whole_number
+
+GAINS_EVERY = 4
+"""Updates between two that are judged by epoch and by length, unless told otherwise."""
+MOST_ROWS = 4096
+"""Rows of a rollout that are judged, unless told otherwise; of larger rollouts every second, third, … is."""
+LONGEST = 10_000
+"""Updates that the advice remembers."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rollout at hand, as the judge needs it: one value per row, in an order of the integration's choice."""
+
+    log_probs: Callable[[], Any]
+    """log-probabilities of the rows' actions under the parameters that are in place when it is called"""
+    advantages: npt.ArrayLike
+    groups: npt.ArrayLike
+    """which rows depend on each other (`adept.hindsight.time_groups`)"""
+    deployed: npt.ArrayLike | None = None
+    """log-probabilities under the present parameters, where the rollout has them: saves a pass"""
+
+
+def chosen_rows(rows: int, most: int) -> npt.NDArray[np.int64]:
+    """Return which rows are judged: all, or evenly spread ones where there are more than `most`."""
+    return np.arange(0, rows, max(1, math.ceil(rows / most)), dtype=np.int64)
+
+
+class Pilot:
+    """Judge every update by the rollout after it, and choose the next one where told to.
+
+    Args:
+        given: who chooses. `None`: nobody, updates are only judged. The name of a controller (`"hindsight"`,
+            `"kl-rate"`, `"kl-epochs"`) or a mapping with one: epochs and stride. What `as_scheduler` takes: epochs.
+        watch: judge updates; without it only schedulers can choose.
+        gains_every: updates between two that are judged by epoch and by length; 0 means never.
+        rows: rows of a rollout that are judged at most.
+        call: how the user of this host asks for the hindsight controller, for the advice.
+    """
+
+    def __init__(
+        self,
+        given: Any = None,
+        *,
+        watch: bool = True,
+        gains_every: int = GAINS_EVERY,
+        rows: int = MOST_ROWS,
+        call: str = 'attach(…, "hindsight")',
+    ) -> None:
+        self._given, self._epochs = given, 0
+        self.chooser = chooser(given, epochs=1)  # what is wrong with it is said now; the host's epochs come later
+        self.watch, self._call = watch, call
+        self.most_rows = whole_number("rows", rows, at_least=1, example=MOST_ROWS)
+        self._gains_every = whole_number("gains_every", gains_every, at_least=0, example=GAINS_EVERY)
+        self.verdict: Verdict | None = None
+        """what the last rollout said of the update before it"""
+        self.choice = Choice(1)
+        """for the update to come, or the one that runs"""
+        self._judge: Judge[Any] | None = None
+        self._steps = 0
+        self._started = 0.0
+        self._reward: float | None = None
+        self._rows: list[dict[str, float]] = []
+
+    def attach(self, epochs: int, weights: Weights[Any] | None) -> None:
+        """Meet the host: its own epochs per update, and the parameters to judge."""
+        if epochs != self._epochs:
+            self._epochs, self.chooser = epochs, chooser(self._given, epochs=epochs)
+            self.choice = Choice(epochs)
+        if self._judge is None and self.watch and weights is not None:
+            self._judge = Judge(weights)
+        if self._judge is None and isinstance(self.chooser, Controller):
+            raise ValueError(
+                f"{self.chooser!r} chooses by what updates were worth, which is not judged here; a scheduler such as "
+                "'ucb' can do without: give one, or leave watch on"
+            )
+
+    @property
+    def waits(self) -> bool:
+        """Whether the chooser depends on the host's epochs, which are not known yet."""
+        return not self._epochs and isinstance(self._given, str | Mapping)
+
+    @property
+    def controls(self) -> bool:
+        """Whether anything is chosen at all."""
+        return self.chooser is not None
+
+    @property
+    def wants_reward(self) -> bool:
+        """Whether the choice follows a reward, so that the integration has to compute it."""
+        return isinstance(self.chooser, Scheduler)
+
+    @property
+    def wants_rows(self) -> bool:
+        """Whether the next `step` judges anything."""
+        return self._judge is not None and self._judge.start is not None
+
+    @property
+    def kl_stop(self) -> float | None:
+        """The KL at which the controller's guard ends an update, for hosts with such a rule of their own."""
+        limit = self.chooser.options.get("kl_stop") if isinstance(self.chooser, Controller) else None
+        return float(limit) if limit is not None else None
+
+    @property
+    def marking(self) -> bool:
+        """Whether the update that runs is one of those judged by epoch."""
+        return self._judge is not None and bool(self._gains_every) and self._steps % self._gains_every == 0
+
+    def step(self, *, reward: float | None = None, rows: Rows | None = None) -> Choice:
+        """Judge the last update on this rollout, choose for the next, and take the parameters as they are."""
+        self.verdict = self._judged(rows)
+        self._reward = reward
+        if isinstance(self.chooser, Scheduler):
+            self.choice = Choice(self.chooser.step(reward))
+        elif isinstance(self.chooser, Controller):
+            self.choice = self.chooser.step(self._evidence())
+        self._steps += 1
+        self._rows = [*self._rows[-LONGEST:], self._row()]
+        if self._judge is not None:
+            self._judge.begin()
+        self._started = time.perf_counter()
+        return self.choice
+
+    def _judged(self, rows: Rows | None) -> Verdict | None:
+        if rows is None or self._judge is None:
+            return None
+        due = bool(self._gains_every) and self._steps % self._gains_every == 0
+        return self._judge.judge(rows.log_probs, rows.advantages, rows.groups, deployed=rows.deployed, gains_too=due)
+
+    def _evidence(self) -> Evidence | None:
+        """Return what the controller learns; integrations with several learners make one of all of theirs."""
+        done = self._rows[-1].get("epochs_done") if self._rows else None
+        return (
+            None if self.verdict is None else self.verdict.evidence(epochs_done=None if done is None else round(done))
+        )
+
+    def mark(self, epoch: int) -> None:
+        """Take note that an epoch of the update ended, the first being 1; the last one need not be told."""
+        if self.marking and self._judge is not None:
+            self._judge.mark(epoch)
+
+    def stops(self, kl: float) -> bool:
+        """Say whether the update must end after an epoch with this KL."""
+        return isinstance(self.chooser, Controller) and self.chooser.stops(kl)
+
+    def finished(self, epochs_done: float) -> None:
+        """Take note of the epochs that the update really did."""
+        if self._rows:
+            self._rows[-1]["epochs_done"] = epochs_done
+            self._rows[-1]["update_seconds"] = time.perf_counter() - self._started
+
+    def metrics(self) -> dict[str, float]:
+        """Return what this rollout adds to the host's log: the verdict on the last update, the chooser's numbers."""
+        numbers: dict[str, float] = {}
+        if self._reward is not None:
+            numbers["reward"] = float(self._reward)
+        if self.verdict is not None:
+            numbers |= _logged(self.verdict)
+        if isinstance(self.chooser, Scheduler):
+            numbers |= contract.arm_numbers(self.chooser)
+        elif isinstance(self.chooser, Controller):
+            numbers |= {**self.chooser.diagnostics(), "stride": self.choice.stride}
+        return contract.prefixed(numbers)
+
+    def update_metrics(self) -> dict[str, float]:
+        """Return what is known once an update is over: the epochs asked for and done."""
+        if not self._rows or "epochs_done" not in self._rows[-1]:
+            return {}
+        return contract.prefixed({name: self._rows[-1][name] for name in ("epochs", "epochs_done")})
+
+    def advice(self) -> Advice:
+        """Return what the updates so far say of the host's epochs and learning rate."""
+        names = dict.fromkeys(name for row in self._rows for name in row)
+        found = advise({name: [row.get(name, math.nan) for row in self._rows] for name in names})
+        return replace(found, sentences=tuple(self._in_words_of_the_host(sentence) for sentence in found.sentences))
+
+    def _in_words_of_the_host(self, sentence: str) -> str:
+        options = {"": "", " --scheduler-options dear compute": ' with {"name": "hindsight", "dear": "compute"}'}
+        for words, instead in sorted(options.items(), reverse=True):
+            sentence = sentence.replace(f"`--scheduler hindsight{words}`", f"`{self._call}`{instead}")
+        return sentence
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the chooser's state, JSON-safe; empty where nothing is chosen.
+
+        Parameters are not in it: the first update after a load is not judged.
+        """
+        return {} if self.chooser is None else self.chooser.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any], *, forget: str) -> None:
+        """Continue from a state found in the host's checkpoint; `forget` tells how to do without it."""
+        if self.chooser is None:
+            return
+        try:
+            self.chooser.load_state_dict(state)
+        except ValueError as error:
+            raise ValueError(f"{error}; or {forget} to start it afresh") from error
+
+    def _row(self) -> dict[str, float]:
+        row = {"epochs": float(self.choice.epochs), "stride": self.choice.stride}
+        return row if self.verdict is None else row | self.verdict.columns()
+
+
+def _logged(verdict: Verdict) -> dict[str, float]:
+    """Return a verdict under the names that hosts log; what is not known is left out."""
+    named = {
+        "slope_z": verdict.slope.z if verdict.slope.known else math.nan,
+        "update_worth": verdict.update_worth.value,
+        "update_worth_error": verdict.update_worth.error,
+        **{f"gain_epoch_{epoch}": estimate.value for epoch, estimate in verdict.by_epoch.items()},
+        **{f"gain_x{length:g}": estimate.value for length, estimate in verdict.by_length.items()},
+        "update_kl": verdict.kl,
+    }
+    return {name: value for name, value in named.items() if math.isfinite(value)}
+
+
+def chooser(given: Any, *, epochs: int) -> Scheduler[int] | Controller | None:
+    """Return who chooses, from what a user gave: None, a controller, a scheduler, or data that name one of these.
+
+    A controller starts from the host's epochs per update, and a scheduler that names no arms chooses among these, half
+    of them and one.
+    """
+    if given is None or isinstance(given, Controller):
+        return given
+    values = dict(given) if isinstance(given, Mapping) else {"name": given}
+    name = values.pop("name", None)
+    if isinstance(name, str) and name in CONTROLLERS:
+        return make_controller(name, values.pop("epochs", epochs), **values)
+    if isinstance(name, str) and name not in SCHEDULERS and ":" not in name:
+        raise unknown_name("scheduler or controller", name, (*SCHEDULERS, *CONTROLLERS))
+    scheduler = as_scheduler(given, arms=tuple(dict.fromkeys((epochs, max(1, epochs // 2), 1))))
+    epoch_arms(scheduler.arms)
+    return scheduler
