@@ -9,7 +9,7 @@ import argparse
 from ray.rllib.algorithms.ppo import PPOConfig
 
 import adept
-from adept.integrations.rllib import schedule_epochs
+from adept.integrations.rllib import attach
 
 
 def main() -> None:
@@ -26,7 +26,7 @@ def main() -> None:
         .learners(num_learners=arguments.learners, num_gpus_per_learner=0)
         .training(train_batch_size_per_learner=2048 // max(1, arguments.learners), minibatch_size=64)
     )
-    schedule_epochs(config, adept.UCB([10, 5, 1]))
+    attach(config, adept.UCB([10, 5, 1]))
 
     algorithm = config.build_algo()
     for _ in range(arguments.steps // 2048):

@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
 import adept
-from adept.integrations.trl import schedule_epochs
+from adept.integrations.trl import attach
 
 WORDS = ["<pad>", "<eos>", *"abcdefgh"]
 
@@ -62,7 +62,7 @@ def main() -> None:
         )
 
         scheduler = adept.UCB([4, 2, 1], exploration=0.5)
-        schedule_epochs(trainer, scheduler)
+        attach(trainer, scheduler)
 
         trainer.train()
     print({name: round(value, 2) for name, value in scheduler.diagnostics().items()})

@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from adept.controllers import CONTROLLERS, Choice, Controller, Evidence, make_controller
 from adept.hindsight.advice import Advice, advise
-from adept.hindsight.judge import Judge, Weights
+from adept.hindsight.estimates import kl
+from adept.hindsight.judge import Judge, Weights, as_numpy
 from adept.hindsight.verdict import Verdict
 from adept.integrations import contract
 from adept.names import unknown_name
@@ -43,7 +44,12 @@ class Rows:
     groups: npt.ArrayLike
     """which rows depend on each other (`adept.hindsight.time_groups`)"""
     deployed: npt.ArrayLike | None = None
-    """log-probabilities under the present parameters, where the rollout has them: saves a pass"""
+    """log-probabilities under the parameters that collected the rows, where the rollout has them: saves a pass"""
+
+    def divergence(self) -> float:
+        """Return the KL of the present policy from the one that collected the rows, which must be known."""
+        assert self.deployed is not None
+        return kl(as_numpy(self.deployed), as_numpy(self.log_probs()))
 
 
 def chosen_rows(rows: int, most: int) -> npt.NDArray[np.int64]:
@@ -61,6 +67,7 @@ class Pilot:
         gains_every: updates between two that are judged by epoch and by length; 0 means never.
         rows: rows of a rollout that are judged at most.
         call: how the user of this host asks for the hindsight controller, for the advice.
+        pool: makes one of the evidence of several learners, where the host has them.
     """
 
     def __init__(
@@ -71,10 +78,11 @@ class Pilot:
         gains_every: int = GAINS_EVERY,
         rows: int = MOST_ROWS,
         call: str = 'attach(…, "hindsight")',
+        pool: Callable[[Evidence], Evidence] = lambda evidence: evidence,
     ) -> None:
         self._given, self._epochs = given, 0
         self.chooser = chooser(given, epochs=1)  # what is wrong with it is said now; the host's epochs come later
-        self.watch, self._call = watch, call
+        self.watch, self._call, self._pool = watch, call, pool
         self.most_rows = whole_number("rows", rows, at_least=1, example=MOST_ROWS)
         self._gains_every = whole_number("gains_every", gains_every, at_least=0, example=GAINS_EVERY)
         self.verdict: Verdict | None = None
@@ -99,6 +107,10 @@ class Pilot:
                 f"{self.chooser!r} chooses by what updates were worth, which is not judged here; a scheduler such as "
                 "'ucb' can do without: give one, or leave watch on"
             )
+
+    def forget(self) -> None:
+        """Forget the parameters of the last update: another model is about to be trained."""
+        self._judge = None
 
     @property
     def waits(self) -> bool:
@@ -153,11 +165,10 @@ class Pilot:
         return self._judge.judge(rows.log_probs, rows.advantages, rows.groups, deployed=rows.deployed, gains_too=due)
 
     def _evidence(self) -> Evidence | None:
-        """Return what the controller learns; integrations with several learners make one of all of theirs."""
+        if self.verdict is None:
+            return None
         done = self._rows[-1].get("epochs_done") if self._rows else None
-        return (
-            None if self.verdict is None else self.verdict.evidence(epochs_done=None if done is None else round(done))
-        )
+        return self._pool(self.verdict.evidence(epochs_done=None if done is None else round(done)))
 
     def mark(self, epoch: int) -> None:
         """Take note that an epoch of the update ended, the first being 1; the last one need not be told."""

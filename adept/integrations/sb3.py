@@ -13,7 +13,7 @@ import numpy as np
 
 from adept.controllers import Controller
 from adept.hindsight.advice import Advice
-from adept.hindsight.estimates import kl, time_groups
+from adept.hindsight.estimates import time_groups
 from adept.hindsight.judge import ModuleWeights, Weights
 from adept.integrations import contract
 from adept.integrations.pilot import GAINS_EVERY, MOST_ROWS, Pilot, Rows, chosen_rows
@@ -104,6 +104,8 @@ class AdeptCallback(BaseCallback):
                 "works alone or in a list: pass model.learn(callback=[AdeptCallback(), other])"
             )
         model: Any = self.model
+        if self._update is None or self._update.model is not model:
+            self.pilot.forget()
         self._update = _Update(model, self.pilot)
         self.pilot.attach(model.n_epochs, _weights(model))
         state = getattr(model, STATE, None)
@@ -154,7 +156,7 @@ class _Update:
     def __init__(self, model: Any, pilot: Pilot) -> None:
         while isinstance(model.lr_schedule, _Strided):  # left behind by a `learn` that broke off in an update
             model.lr_schedule = model.lr_schedule.scheduled
-        self._model, self._pilot = model, pilot
+        self.model, self._pilot = model, pilot
         self._own: dict[str, Any] = {}
         self._rows: Rows | None = None
         self._epochs = 0
@@ -169,7 +171,7 @@ class _Update:
 
     def begin(self, rows: Rows | None) -> None:
         """Put the choice in place; with rows, also end the update where the controller's guard says so."""
-        model, pilot = self._model, self._pilot
+        model, pilot = self.model, self._pilot
         self._own = {name: getattr(model, name) for name in ("n_epochs", "lr_schedule", "target_kl")}
         self._rows, self._epochs = rows, 0
         self._before = 0 if self._steps is None else self._steps.count
@@ -184,7 +186,7 @@ class _Update:
 
     def end(self) -> float:
         """Take everything away again; return the epochs that were done, in gradient steps where these are counted."""
-        model = self._model
+        model = self.model
         for name, value in self._own.items():
             setattr(model, name, value)
         self._own = {}
@@ -193,7 +195,7 @@ class _Update:
             return float(self._epochs)
         buffer = model.rollout_buffer
         minibatches = math.ceil(buffer.buffer_size * buffer.n_envs / model.batch_size)
-        return float(self._steps.count - self._before) / minibatches
+        return int(self._steps.count - self._before) / int(minibatches)
 
     def close(self) -> None:
         """Stop counting."""
@@ -202,10 +204,10 @@ class _Update:
 
     def _get(self, *args: Any, **kwargs: Any) -> Any:
         """Yield the minibatches of an epoch as ever; the epoch before it is over."""
-        buffer = self._model.rollout_buffer
+        buffer = self.model.rollout_buffer
         if self._epochs:
             self._pilot.mark(self._epochs)
-            if self._rows is not None and self._pilot.stops(kl(self._rows.deployed, self._rows.log_probs())):  # type: ignore[arg-type]
+            if self._rows is not None and self._pilot.stops(self._rows.divergence()):
                 return iter(())
         self._epochs += 1
         return type(buffer).get(buffer, *args, **kwargs)

@@ -45,9 +45,7 @@ class ActorWeights:
             yield
 
 
-@jax.jit
-def _log_probs(state: Any, observations: Any, actions: Any) -> Any:
-    return state.apply_fn(state.params, observations).log_prob(actions)
+_log_probs = jax.jit(lambda state, observations, actions: state.apply_fn(state.params, observations).log_prob(actions))
 
 
 def log_probs(model: Any, observations: Any, actions: Any) -> Any:

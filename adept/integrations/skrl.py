@@ -89,7 +89,7 @@ class _Attached:
         steps, environments = memory.get_tensor_by_name("advantages").shape[:2]
         names = ("observations", "states", "actions", "log_prob", "advantages")
         chosen = chosen_rows(steps * environments, self.pilot.most_rows)
-        columns = {
+        columns: dict[str, Any] = {
             name: None if values is None else values[chosen]
             for name, values in zip(names, memory.sample_all(names=names)[0], strict=True)
         }

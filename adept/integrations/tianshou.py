@@ -1,4 +1,4 @@
-"""ADEPT in Tianshou: `attach(algorithm)` judges every PPO update, `attach(algorithm, "hindsight")` chooses the next, too.
+"""ADEPT in Tianshou: `attach(algorithm)` judges every PPO update, `attach(algorithm, "hindsight")` also chooses.
 
 How an epoch's end is seen: by the optimiser's steps, of which an epoch has as many as its batch has minibatches.
 """

@@ -1,4 +1,4 @@
-"""ADEPT in TorchRL: `attach(trainer)` judges every update of a PPO trainer, `attach(trainer, "hindsight")` also chooses.
+"""ADEPT in TorchRL: `attach(trainer)` judges every PPO update, `attach(trainer, "hindsight")` also chooses the next.
 
 How an epoch's end is seen: by the trainer's `post_epoch` hook.
 """

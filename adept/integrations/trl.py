@@ -1,17 +1,23 @@
-"""ADEPT in TRL: `schedule_epochs(trainer, scheduler)` chooses how often GRPO or RLOO reuses each generation batch.
+"""ADEPT in TRL: `attach(trainer)` judges every update of GRPO or RLOO, `attach(trainer, "hindsight")` also chooses.
 
 What counts as a step: TRL plans `num_iterations` passes over every generation batch, and counts the optimiser steps of
 that plan in `global_step`, `max_steps`, the learning-rate schedule, and the intervals of logging, saving and
-evaluation. The plan stays as it is, with `num_iterations` equal to the largest arm. A choice of K does the first K
-passes of it; the other steps of the plan pass without a forward pass, a gradient or a change of the weights. So a run
-has the same generations, the same learning rate at each of them, and the same checkpoints, whatever the choices.
+evaluation. The plan stays as it is. A choice of K does the first K passes of it; the other steps of the plan pass
+without a forward pass, a gradient or a change of the weights. So a run has the same generations, the same scheduled
+learning rate at each of them, and the same checkpoints, whatever the choices.
+
+How an update is judged: a row is a completion, its log-probability that of all its tokens, its advantage the trainer's.
+Completions of one prompt depend on each other and make a group. How a pass's end is seen: the next step of the plan
+begins, whose place in it is known.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from adept.hindsight.judge import ModuleWeights
 from adept.integrations import contract
+from adept.integrations.pilot import Pilot, Rows, chosen_rows
 from adept.schedulers import Scheduler
 
 contract.require_framework("trl", package="trl", at_least="1.16", below="1.17", extra="trl")
@@ -20,15 +26,24 @@ import torch  # noqa: E402
 from transformers import TrainerCallback  # noqa: E402
 from trl import GRPOTrainer, RLOOTrainer  # noqa: E402
 
+COMPLETIONS = 64
+"""Completions of a generation that are judged at most, unless told otherwise."""
 
-def schedule_epochs(trainer: Any, scheduler: Scheduler[int]) -> Any:
-    """Let a scheduler choose the passes over each generation batch of this trainer; return the trainer.
 
-    `num_iterations` of the trainer's configuration must be the largest arm. The reward is the mean, over the
-    generation and all processes, of the weighted reward functions, without completions that none of them scored.
-    The state is in the `trainer_state.json` of each checkpoint, and the trainer's logs get `adept/…`.
+def attach(trainer: Any, scheduler: Any = None, *, verbose: int = 1, rows: int = COMPLETIONS, **options: Any) -> Any:
+    """Judge the updates of this trainer, and let a scheduler or controller choose them if given; return the trainer.
 
-    Of skipped steps the logs tell the mean loss of the passes done, and a gradient norm of 0.
+    Without a scheduler nothing about the training changes. `trainer.adept.advice()` says what the updates were worth,
+    and it is printed at the end of training unless `verbose=0`. `rows` completions of a generation are judged, spread
+    evenly. `options` are those of `adept.integrations.pilot.Pilot`.
+
+    Memory: copies of the trainable parameters on the host, so that LoRA adapters are cheap: one at all times, and one
+    more for each pass of those updates that are judged pass by pass (`gains_every`).
+
+    `num_iterations` of the trainer's configuration must be a scheduler's largest arm; a controller chooses up to it.
+    The reward of schedulers is the mean, over the generation and all processes, of the weighted reward functions,
+    without completions that none of them scored. The state is in the `trainer_state.json` of each checkpoint, and the
+    trainer's logs get `adept/…`. Of skipped steps they tell the mean loss of the passes done, and a gradient norm of 0.
 
     Call it once, before `trainer.train`.
     """
@@ -39,20 +54,30 @@ def schedule_epochs(trainer: Any, scheduler: Scheduler[int]) -> Any:
         )
     if contract.PREFIX in vars(trainer):
         raise ValueError("this trainer has a scheduler already, one is allowed; build a new trainer")
-    _check_plan(trainer, contract.epoch_scheduler(scheduler))
-    trainer.adept = _EpochScheduler(trainer, scheduler)
+    pilot = Pilot(scheduler, rows=rows, **options)
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    pilot.attach(trainer.num_iterations, ModuleWeights(model, host_copy=True))
+    if pilot.controls:
+        _check_plan(trainer, pilot)
+    trainer.adept = _Attached(trainer, pilot, verbose)
     trainer.training_step = trainer.adept.training_step
     trainer._calculate_rewards = trainer.adept.calculate_rewards
+    trainer._generate_and_score_completions = trainer.adept.generate_and_score_completions
     trainer.add_callback(trainer.adept)
     return trainer
 
 
-def _check_plan(trainer: Any, scheduler: Scheduler[int]) -> None:
+def _check_plan(trainer: Any, pilot: Pilot) -> None:
     args = trainer.args
-    if trainer.num_iterations != max(scheduler.arms):
+    if isinstance(pilot.chooser, Scheduler) and trainer.num_iterations != max(pilot.chooser.arms):
         raise ValueError(
-            f"num_iterations is {trainer.num_iterations}, the arms are {scheduler.arms!r}; the plan must hold the "
-            f"largest choice: set num_iterations={max(scheduler.arms)} in the trainer's configuration"
+            f"num_iterations is {trainer.num_iterations}, the arms are {pilot.chooser.arms!r}; the plan must hold the "
+            f"largest choice: set num_iterations={max(pilot.chooser.arms)} in the trainer's configuration"
+        )
+    if not isinstance(pilot.chooser, Scheduler) and trainer.accelerator.num_processes > 1:
+        raise ValueError(
+            f"{pilot.chooser!r} would choose for each of {trainer.accelerator.num_processes} processes by itself; "
+            "controllers work in one process: start one, or attach without a scheduler for advice"
         )
     if args.steps_per_generation % args.gradient_accumulation_steps:
         raise ValueError(
@@ -67,15 +92,15 @@ def _check_plan(trainer: Any, scheduler: Scheduler[int]) -> None:
         )
 
 
-class _EpochScheduler(TrainerCallback):
-    """Choose when a generation is scored, let the first K passes through, and carry the state."""
+class _Attached(TrainerCallback):
+    """Judge and choose when a generation is scored, let the first K passes through, and carry the state."""
 
-    def __init__(self, trainer: Any, scheduler: Scheduler[int]) -> None:
-        self.trainer = trainer
-        self.scheduler = scheduler
-        self._epochs = max(scheduler.arms)
+    def __init__(self, trainer: Any, pilot: Pilot, verbose: int) -> None:
+        self.trainer, self.pilot, self.advice, self._verbose = trainer, pilot, pilot.advice, verbose
+        self._epochs = trainer.num_iterations
         self._reward: float | None = None
         self._losses: list[Any] = []
+        self._stride: contract.Stride | None = None
 
     @property
     def _position(self) -> int:
@@ -83,48 +108,94 @@ class _EpochScheduler(TrainerCallback):
         return int(self.trainer._step % (self.trainer.num_iterations * self.trainer.args.steps_per_generation))
 
     def calculate_rewards(self, *args: Any, **kwargs: Any) -> Any:
-        """Score completions as ever; where a generation batch begins, choose what to do with it."""
+        """Score completions as ever, and note their mean."""
         trainer = self.trainer
         rewards = type(trainer)._calculate_rewards(trainer, *args, **kwargs)
-        if trainer.model.training and self._position == 0:
-            weighted = (rewards * trainer.reward_weights.to(rewards.device)).nansum(dim=1)
-            scored = weighted[~torch.isnan(rewards).all(dim=1)]
-            self._reward = float(scored.double().mean()) if len(scored) else None
-            self._epochs = self.scheduler.step(self._reward)
-            self._keep_state()
+        weighted = (rewards * trainer.reward_weights.to(rewards.device)).nansum(dim=1)
+        scored = weighted[~torch.isnan(rewards).all(dim=1)]
+        self._reward = float(scored.double().mean()) if len(scored) else None
         return rewards
+
+    def generate_and_score_completions(self, inputs: Any) -> Any:
+        """Generate and score as ever; where a generation batch begins, judge the last update and choose the next."""
+        trainer = self.trainer
+        generated = type(trainer)._generate_and_score_completions(trainer, inputs)
+        if trainer.model.training and self._position == 0:
+            rows = self._rows(generated) if self.pilot.wants_rows and "pixel_values" not in generated else None
+            choice = self.pilot.step(reward=self._reward if self.pilot.wants_reward else None, rows=rows)
+            if self.pilot.controls:
+                self._epochs = min(choice.epochs, trainer.num_iterations)
+                self._set_stride(choice.stride)
+                self._keep_state()
+        return generated
+
+    def _rows(self, generated: Any) -> Rows:
+        trainer = self.trainer
+        chosen = torch.as_tensor(chosen_rows(len(generated["advantages"]), self.pilot.most_rows))
+        names = ("prompt_ids", "completion_ids", "prompt_mask", "completion_mask", "advantages")
+        prompts, completions, prompt_mask, mask, advantages = (generated[name][chosen] for name in names)
+        counted = mask * generated["tool_mask"][chosen] if "tool_mask" in generated else mask
+        ids, attention = torch.cat([prompts, completions], dim=1), torch.cat([prompt_mask, mask], dim=1)
+
+        def passes() -> Any:
+            trainer.model.eval()  # without dropout; the judge restores the mode
+            log_probs = trainer._get_per_token_logps_and_entropies(
+                trainer.model, ids, attention, completions.size(1), batch_size=trainer.args.per_device_train_batch_size
+            )[0]
+            return (log_probs.double() * counted).sum(dim=1)
+
+        _, groups = torch.unique(prompts * prompt_mask, dim=0, return_inverse=True)
+        return Rows(passes, advantages.flatten(), groups.cpu().numpy())
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Any:
         """Train as ever in the first K passes; afterwards let the steps of the plan go by."""
-        trainer, steps = self.trainer, self.trainer.args.steps_per_generation
-        if self._position == 0:
+        trainer, steps, position = self.trainer, self.trainer.args.steps_per_generation, self._position
+        if position == 0:
             self._losses = []
-        elif self._position >= self._epochs * steps:
+        elif position % steps == 0 and position <= self._epochs * steps:
+            self.pilot.mark(position // steps)
+        if position >= self._epochs * steps:
             trainer._step += 1
             done = self._losses or [torch.zeros((), device=trainer.accelerator.device)]
             return torch.stack(done).mean()
         loss = type(trainer).training_step(trainer, model, inputs, num_items_in_batch)
         self._losses.append(loss.detach())
         if len(self._losses) == self._epochs * steps:
-            numbers = contract.metrics(
-                self.scheduler, epochs=self._epochs, epochs_done=len(self._losses) / steps, reward=self._reward
-            )
-            for name, value in numbers.items():
+            self.pilot.finished(len(self._losses) / steps)
+            for name, value in (self.pilot.metrics() | self.pilot.update_metrics()).items():
                 trainer._metrics["train"][name].append(value)
         return loss
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_train_begin(self, args: Any, state: Any, control: Any, optimizer: Any = None, **_: Any) -> None:
         """Continue from the checkpoint, if there was one, at its place in the plan."""
         saved = state.stateful_callbacks.get(contract.PREFIX)
-        if saved is not None:
+        if saved is not None and self.pilot.controls:
             forget = f"drop {contract.PREFIX!r} from stateful_callbacks in trainer_state.json"
-            contract.restore(self.scheduler, saved["scheduler"], forget=forget)
+            self.pilot.load_state_dict(saved["scheduler"], forget=forget)
             self._epochs = saved["epochs"]
+        if optimizer is not None and self.pilot.controls:
+            self._stride = contract.Stride(getattr(optimizer, "optimizer", optimizer))
+            self._set_stride(saved.get("stride", 1.0) if saved else 1.0)
         # TRL counts its steps from 0 after a resume, while the data go on in the middle of a generation batch.
-        if state.global_step and not args.ignore_data_skip:
+        if state.global_step and not args.ignore_data_skip and self.pilot.controls:
             self.trainer._step = state.global_step * args.gradient_accumulation_steps
         self._losses = []
 
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Leave the optimiser alone, and print the advice."""
+        if self._stride is not None:
+            self._stride.remove()
+        if self._verbose and self.pilot.watch and state.is_world_process_zero:
+            print(f"adept: {self.pilot.advice()}")
+
+    def _set_stride(self, stride: float) -> None:
+        if self._stride is not None:
+            self._stride.factor = stride
+
     def _keep_state(self) -> None:
-        saved = {"scheduler": self.scheduler.state_dict(), "epochs": self._epochs}
+        saved = {
+            "scheduler": self.pilot.state_dict(),
+            "epochs": self._epochs,
+            "stride": self.pilot.choice.stride,
+        }
         self.trainer.state.stateful_callbacks[contract.PREFIX] = saved

@@ -15,7 +15,7 @@ from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
 from ray.tune import register_env
 from recording import Counting, Recorder, counting_means, import_afresh
 
-from adept.integrations.rllib import schedule_epochs
+from adept.integrations.rllib import attach
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray]
 
@@ -77,7 +77,7 @@ def train(algorithm, updates):
 @pytest.fixture(scope="module")
 def scheduled(tmp_path_factory):
     """Two updates, a checkpoint, three more updates, with one learner and two env runners."""
-    algorithm = schedule_epochs(config(lr=[[0, 0.01], [10 * STEPS * RUNNERS, 0.0]]), Recorder([3, 1, 2])).build_algo()
+    algorithm = attach(config(lr=[[0, 0.01], [10 * STEPS * RUNNERS, 0.0]]), Recorder([3, 1, 2])).build_algo()
     done, results = train(algorithm, 2)
     path = algorithm.save_to_path(str(tmp_path_factory.mktemp("checkpoint")))
     more, later = train(algorithm, 3)
@@ -112,7 +112,7 @@ def test_the_learning_rate_follows_steps_not_epochs(scheduled):
 
 
 def test_state_survives_save_and_restore(scheduled):
-    algorithm = schedule_epochs(config(), Recorder([3, 1, 2])).build_algo()
+    algorithm = attach(config(), Recorder([3, 1, 2])).build_algo()
     algorithm.restore_from_path(scheduled["path"])
     train(algorithm, 2)
     (recorder,) = on_learners(algorithm, lambda learner: learner.scheduler)
@@ -124,7 +124,7 @@ def test_state_survives_save_and_restore(scheduled):
 
 
 def test_two_learners_make_the_same_choices():
-    algorithm = schedule_epochs(config(learners=2), Recorder([3, 1, 2])).build_algo()
+    algorithm = attach(config(learners=2), Recorder([3, 1, 2])).build_algo()
     done, results = train(algorithm, 4)
     recorders = on_learners(algorithm, lambda learner: learner.scheduler)
     algorithm.stop()
@@ -140,13 +140,13 @@ def test_two_learners_make_the_same_choices():
 
 def test_other_algorithms_are_refused(recorder):
     with pytest.raises(ValueError, match=r"got APPOConfig, .*PPOConfig .*is needed: build one"):
-        schedule_epochs(APPOConfig(), recorder)
+        attach(APPOConfig(), recorder)
 
 
 def test_the_old_api_stack_is_refused(recorder):
     old = PPOConfig().api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
     with pytest.raises(ValueError, match=r"old API stack .*leave out config.api_stack"):
-        schedule_epochs(old, recorder)
+        attach(old, recorder)
 
 
 def test_a_learner_class_that_takes_no_scheduler_is_refused(recorder):
@@ -154,7 +154,7 @@ def test_a_learner_class_that_takes_no_scheduler_is_refused(recorder):
         pass
 
     with pytest.raises(ValueError, match=r"learner class is Own, .*derive it from"):
-        schedule_epochs(PPOConfig().learners(learner_class=Own), recorder)
+        attach(PPOConfig().learners(learner_class=Own), recorder)
 
 
 def test_unsupported_versions_are_refused(monkeypatch):

@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM,
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer, SFTConfig, SFTTrainer
 
 from adept import GaussianThompson
-from adept.integrations.trl import schedule_epochs
+from adept.integrations.trl import attach
 
 pytestmark = pytest.mark.integration
 
@@ -102,7 +102,7 @@ def train(trainer, resume=None):
 @pytest.mark.parametrize("kind", KINDS)
 def test_passes_that_run_are_the_choices(kind, tmp_path, recorder):
     """Each generation plans three optimiser steps; of them the first K move the weights."""
-    trainer = schedule_epochs(build(tmp_path, kind), recorder)
+    trainer = attach(build(tmp_path, kind), recorder)
     steps = train(trainer)
     assert recorder.chosen == [3, 1, 2, 3]
     expected = [position < epochs for epochs in (3, 1, 2, 3) for position in range(PLANNED)]
@@ -115,12 +115,12 @@ def test_passes_that_run_are_the_choices(kind, tmp_path, recorder):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_previous_choice_gets_the_mean_reward(kind, tmp_path, recorder):
-    train(schedule_epochs(build(tmp_path, kind), recorder))
+    train(attach(build(tmp_path, kind), recorder))
     recorder.assert_credits([1.0, 2.0, 3.0, 4.0])
 
 
 def test_the_learning_rate_follows_the_plan_not_the_choices(tmp_path, recorder):
-    steps = train(schedule_epochs(build(tmp_path, lr_scheduler_type="linear", warmup_steps=0), recorder))
+    steps = train(attach(build(tmp_path, lr_scheduler_type="linear", warmup_steps=0), recorder))
     assert [rate for _, rate in steps] == pytest.approx([0.01 * (1 - number / 12) for number in range(12)])
 
 
@@ -129,8 +129,8 @@ def test_state_survives_save_and_resume(save_steps, tmp_path):
     """A checkpoint between two generations, and one within the third: its pass goes on, the choice stays."""
     first, second = GaussianThompson([3, 1, 2], seed=5), GaussianThompson([3, 1, 2], seed=6)
     saving = {"save_strategy": "steps", "save_steps": save_steps}
-    train(schedule_epochs(build(tmp_path, steps=save_steps, **saving), first))
-    resumed = schedule_epochs(build(tmp_path, **saving), second)
+    train(attach(build(tmp_path, steps=save_steps, **saving), first))
+    resumed = attach(build(tmp_path, **saving), second)
     train(resumed, resume=str(tmp_path / f"checkpoint-{save_steps}"))
     # The twin is told what the resumed run was told: a new run's rewards count from 1 again.
     generations = resumed.reward_funcs[0].generations
@@ -145,8 +145,8 @@ def test_a_resume_within_a_generation_keeps_its_choice(tmp_path):
     """Step 7 is the second of the three planned ones of the third generation, for which 2 passes were chosen."""
     first, second = Recorder([3, 1, 2]), Recorder([3, 1, 2])
     saving = {"save_strategy": "steps", "save_steps": 7, "lr_scheduler_type": "constant"}
-    train(schedule_epochs(build(tmp_path, steps=7, **saving), first))
-    steps = train(schedule_epochs(build(tmp_path, **saving), second), resume=str(tmp_path / "checkpoint-7"))
+    train(attach(build(tmp_path, steps=7, **saving), first))
+    steps = train(attach(build(tmp_path, **saving), second), resume=str(tmp_path / "checkpoint-7"))
     assert [moved for moved, _ in steps] == [True, False, True, True, True]
     assert (first.chosen, second.chosen) == ([3, 1, 2], [3])
     # The completions of the third generation were not saved, so the resumed run made them anew, for no credit.
@@ -154,7 +154,7 @@ def test_a_resume_within_a_generation_keeps_its_choice(tmp_path):
 
 
 def test_metrics_go_to_the_trainers_logs(tmp_path, recorder):
-    trainer = schedule_epochs(build(tmp_path), recorder)
+    trainer = attach(build(tmp_path), recorder)
     train(trainer)
 
     def logged(name):
@@ -167,12 +167,12 @@ def test_metrics_go_to_the_trainers_logs(tmp_path, recorder):
 
 def test_a_plan_that_cannot_hold_the_choices_is_refused(tmp_path, recorder):
     with pytest.raises(ValueError, match=r"num_iterations is 2, the arms are \(3, 1, 2\).*set num_iterations=3"):
-        schedule_epochs(build(tmp_path, num_iterations=2), recorder)
+        attach(build(tmp_path, num_iterations=2), recorder)
 
 
 def test_a_pass_that_ends_within_an_optimiser_step_is_refused(tmp_path, recorder):
     with pytest.raises(ValueError, match=r"steps_per_generation is 1, .* is 2; .*multiple of the second"):
-        schedule_epochs(build(tmp_path, steps_per_generation=1), recorder)
+        attach(build(tmp_path, steps_per_generation=1), recorder)
 
 
 def test_other_trainers_are_refused(tmp_path, recorder):
@@ -180,12 +180,12 @@ def test_other_trainers_are_refused(tmp_path, recorder):
     data = Dataset.from_dict({"text": ["a b c"]})
     trainer = SFTTrainer(model=model(), args=args, train_dataset=data, processing_class=tokenizer())
     with pytest.raises(ValueError, match=r"got SFTTrainer, .*GRPOTrainer and RLOOTrainer.*build one"):
-        schedule_epochs(trainer, recorder)
+        attach(trainer, recorder)
 
 
 def test_a_second_scheduler_is_refused(tmp_path, recorder):
     with pytest.raises(ValueError, match="one is allowed"):
-        schedule_epochs(schedule_epochs(build(tmp_path), recorder), recorder)
+        attach(attach(build(tmp_path), recorder), recorder)
 
 
 def test_unsupported_versions_are_refused(monkeypatch):
