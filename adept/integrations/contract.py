@@ -43,7 +43,7 @@ def arm_numbers(scheduler: Scheduler[Any]) -> dict[str, float]:
     numbers = scheduler.diagnostics()
     choices = {name.partition("/")[2]: value for name, value in numbers.items() if name.startswith("choices/")}
     tried = {arm for arm, times in choices.items() if times}
-    shares = {f"share/{arm}": choices[arm] / sum(choices.values()) for arm in choices}
+    shares = {f"share/{arm}": choices[arm] / sum(choices.values()) for arm in tried}
     return {name: value for name, value in (numbers | shares).items() if name.partition("/")[2] in tried}
 
 

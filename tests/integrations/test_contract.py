@@ -3,8 +3,9 @@
 import sys
 
 import pytest
+import torch
 
-from adept import RoundRobin
+from adept import UCB, RoundRobin
 from adept.integrations import contract
 
 
@@ -29,17 +30,43 @@ def test_a_framework_that_cannot_be_imported_names_the_extra(monkeypatch, tmp_pa
         contract.require_framework("half_installed", package="ray", at_least="1", below="2", extra="rllib")
 
 
-def test_metrics_are_named_alike_everywhere():
-    scheduler = RoundRobin([3, 1])
-    scheduler.step(None)
-    assert contract.metrics(scheduler, epochs=3, epochs_done=2.5, reward=0.5) == {
-        "adept/epochs": 3.0,
-        "adept/epochs_done": 2.5,
-        "adept/reward": 0.5,
-        "adept/choices/3": 1.0,
-        "adept/choices/1": 0.0,
-    }
-    assert "adept/reward" not in contract.metrics(scheduler, epochs=3)
+def test_an_arm_that_was_never_tried_has_no_numbers_and_shares_stand_beside_counts():
+    scheduler = RoundRobin([3, 2, 1])
+    for _ in range(4):
+        scheduler.step(None)
+    assert contract.arm_numbers(scheduler) == {
+        "choices/3": 2.0, "choices/2": 1.0, "choices/1": 1.0, "share/3": 0.5, "share/2": 0.25, "share/1": 0.25,
+    }  # fmt: skip
+    assert contract.arm_numbers(RoundRobin([3, 2])) == {}
+    stuck = UCB([3, 1], exploration=0.0, scale=None)
+    stuck.step(None)
+    assert contract.prefixed(contract.arm_numbers(stuck)) == {
+        "adept/choices/3": 1.0, "adept/value/3": 0.0, "adept/score/3": 0.0, "adept/share/3": 1.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("rate", [0.1, torch.tensor(0.1)])
+def test_a_stride_is_there_while_the_optimiser_steps_and_at_no_other_time(rate):
+    weight = torch.nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.SGD([weight], lr=rate)
+    calls = []
+    stride = contract.Stride(optimizer, after=lambda: calls.append(stride.count))
+
+    def moved():
+        before = float(weight)
+        weight.grad = torch.ones(1)
+        optimizer.step()
+        assert optimizer.param_groups[0]["lr"] is rate, "the scheduled rate itself is put back"
+        return before - float(weight)
+
+    assert moved() == pytest.approx(0.1, abs=1e-7)
+    stride.factor = 3.0
+    assert moved() == pytest.approx(0.3, abs=1e-7)
+    assert stride.count == 2
+    assert calls == [1, 2]
+    stride.remove()
+    assert moved() == pytest.approx(0.1, abs=1e-7)
+    assert stride.count == 2
 
 
 class Schedule:

@@ -81,7 +81,7 @@ def scheduled(tmp_path_factory):
     done, results = train(algorithm, 2)
     path = algorithm.save_to_path(str(tmp_path_factory.mktemp("checkpoint")))
     more, later = train(algorithm, 3)
-    (recorder,) = on_learners(algorithm, lambda learner: learner.scheduler)
+    (recorder,) = on_learners(algorithm, lambda learner: learner.pilot.chooser)
     rates = on_learners(algorithm, optimiser_steps)[0][1]
     algorithm.stop()
     return {"done": done + more, "results": results + later, "recorder": recorder, "path": path, "rate": rates}
@@ -115,7 +115,7 @@ def test_state_survives_save_and_restore(scheduled):
     algorithm = attach(config(), Recorder([3, 1, 2])).build_algo()
     algorithm.restore_from_path(scheduled["path"])
     train(algorithm, 2)
-    (recorder,) = on_learners(algorithm, lambda learner: learner.scheduler)
+    (recorder,) = on_learners(algorithm, lambda learner: learner.pilot.chooser)
     algorithm.stop()
     # Environments begin anew; the policy of the second choice, 1, makes the first batch after the restore.
     assert recorder.chosen == [2, 3]
@@ -126,7 +126,7 @@ def test_state_survives_save_and_restore(scheduled):
 def test_two_learners_make_the_same_choices():
     algorithm = attach(config(learners=2), Recorder([3, 1, 2])).build_algo()
     done, results = train(algorithm, 4)
-    recorders = on_learners(algorithm, lambda learner: learner.scheduler)
+    recorders = on_learners(algorithm, lambda learner: learner.pilot.chooser)
     algorithm.stop()
     assert len(recorders) == 2
     for recorder in recorders:

@@ -1,0 +1,153 @@
+"""The part of every integration that knows no framework, on a policy of two numbers."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from recording import Scripted
+
+from adept import UCB, Fixed
+from adept.controllers import KLRate
+from adept.hindsight import time_groups
+from adept.hindsight.judge import ModuleWeights
+from adept.integrations.pilot import Pilot, Rows, chooser, chosen_rows
+
+
+class Policy(torch.nn.Module):
+    """A softmax over two actions, whatever the state."""
+
+    def __init__(self):
+        super().__init__()
+        self.logits = torch.nn.Parameter(torch.zeros(2))
+
+    def rows(self, seed):
+        rng = np.random.default_rng(seed)
+        actions = torch.as_tensor(rng.integers(0, 2, 64))
+        advantages = np.where(actions.numpy() == 0, 1.0, -1.0) + rng.normal(size=64)
+        deployed = torch.log_softmax(self.logits.detach(), 0)[actions].numpy()
+        return Rows(lambda: torch.log_softmax(self.logits, 0)[actions], advantages, time_groups(8, 8), deployed)
+
+    def update(self, pilot, epochs, step=0.01):
+        for epoch in range(1, epochs + 1):
+            with torch.no_grad():
+                self.logits += torch.tensor([step, 0.0])
+            if epoch < epochs:
+                pilot.mark(epoch)
+        pilot.finished(epochs)
+
+
+def watched(given=None, epochs=3, **options):
+    policy, pilot = Policy(), Pilot(given, **options)
+    pilot.attach(epochs, ModuleWeights(policy))
+    return policy, pilot
+
+
+def test_rows_are_spread_evenly():
+    assert chosen_rows(5, 10).tolist() == [0, 1, 2, 3, 4]
+    assert chosen_rows(10, 4).tolist() == [0, 3, 6, 9]
+    assert len(chosen_rows(1_000_000, 4096)) <= 4096
+
+
+def test_advice_alone_never_chooses():
+    policy, pilot = watched(gains_every=1)
+    for seed in range(12):
+        choice = pilot.step(rows=policy.rows(seed) if pilot.wants_rows else None)
+        assert (choice.epochs, choice.stride) == (3, 1.0)
+        policy.update(pilot, 3)
+    assert not pilot.controls
+    assert pilot.state_dict() == {}
+    found = pilot.advice()
+    assert found.whole.direction == "short"  # every step is in the right direction, and small
+    assert 'attach(…, "hindsight")' in str(found)
+
+
+def test_metrics_name_what_is_known():
+    policy, pilot = watched(gains_every=2)
+    assert pilot.step().epochs == 3
+    assert pilot.metrics() == {}
+    policy.update(pilot, 3)
+    assert pilot.update_metrics() == {"adept/epochs": 3.0, "adept/epochs_done": 3.0}
+    pilot.step(rows=policy.rows(1))
+    assert set(pilot.metrics()) == {"adept/slope_z", "adept/update_kl"}
+    policy.update(pilot, 3)
+    pilot.step(rows=policy.rows(2))
+    assert {"adept/update_worth", "adept/gain_epoch_1", "adept/gain_epoch_2", "adept/gain_x2"} < set(pilot.metrics())
+    assert "adept/gain_epoch_3" not in pilot.metrics(), "the last epoch is the update"
+    assert all(map(math.isfinite, pilot.metrics().values()))
+
+
+def test_a_scheduler_chooses_epochs_and_a_controller_strides():
+    policy, pilot = watched([5, 1])
+    assert [pilot.step(reward=reward).epochs for reward in (None, 1.0)] == [5, 1]
+    assert pilot.choice.stride == 1.0
+    assert pilot.metrics()["adept/share/5"] == 0.5
+    policy, pilot = watched("hindsight")
+    strides = []
+    for seed in range(10):
+        strides.append(pilot.step(rows=policy.rows(seed) if pilot.wants_rows else None).stride)
+        policy.update(pilot, 3)
+    assert strides[:1] == [1.0]
+    assert strides[-1] > 1.5, "steps in the right direction get longer"
+    assert pilot.metrics()["adept/stride"] == strides[-1]
+    assert pilot.kl_stop == 0.1
+
+
+def test_what_several_learners_saw_is_pooled():
+    scripted = Scripted([(1, 1.0)])
+    policy, pilot = watched(scripted, pool=lambda evidence: "pooled")
+    pilot.step()
+    policy.update(pilot, 1)
+    scripted.step = lambda evidence: scripted.evidence.append(evidence) or scripted.choices[0]
+    pilot.step(rows=policy.rows(0))
+    assert scripted.evidence == [None, "pooled"]
+
+
+def test_states_are_the_choosers():
+    policy, pilot = watched("hindsight")
+    for seed in range(5):
+        pilot.step(rows=policy.rows(seed) if pilot.wants_rows else None)
+        policy.update(pilot, 3)
+    twin = watched("hindsight")[1]
+    twin.load_state_dict(pilot.state_dict(), forget="delete it")
+    assert twin.step().stride == pilot.choice.stride, "the first update after a load is not judged"
+    with pytest.raises(ValueError, match="or delete it to start it afresh"):
+        watched("hindsight", epochs=4)[1].load_state_dict(pilot.state_dict(), forget="delete it")
+
+
+@pytest.mark.parametrize(
+    ("given", "epochs", "shown"),
+    [
+        (None, 10, "None"),
+        ("ucb", 10, "UCB([10, 5, 1], exploration=1.0, window=10, scale='auto')"),
+        ("round-robin", 2, "RoundRobin([2, 1])"),
+        ("thompson", 1, "GaussianThompson([1], step_size=1.0, window=50, scale='auto')"),
+        ({"name": "ucb", "scale": None}, 4, "UCB([4, 2, 1], exploration=5.0, window=10, scale=None)"),
+        ({"name": "kl-rate", "target": 0.05}, 4, "KLRate(4, target=0.05, factor=1.5, band=2.0, furthest=32.0)"),
+        ({"name": "kl-rate", "epochs": 2}, 4, "KLRate(2, target=0.01, factor=1.5, band=2.0, furthest=32.0)"),
+        (Fixed(3), 10, "Fixed(3)"),
+        (KLRate(7), 10, "KLRate(7, target=0.01, factor=1.5, band=2.0, furthest=32.0)"),
+    ],
+)
+def test_choosers_from_data(given, epochs, shown):
+    assert repr(chooser(given, epochs=epochs)) == shown
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("usb", "unknown scheduler or controller 'usb', .*did you mean 'ucb'"),
+        ({"name": "hindsight", "dare": "samples"}, "unknown option of controller 'hindsight': 'dare'"),
+        (UCB(["a", "b"]), "a number of epochs must be a whole number"),
+        (7, "a scheduler is a Scheduler, a name"),
+    ],
+)
+def test_what_cannot_choose(given, message):
+    with pytest.raises(ValueError, match=message):
+        Pilot(given)
+
+
+@pytest.mark.parametrize("options", [{"rows": 0}, {"gains_every": -1}, {"rows": 1.5}])
+def test_options_are_checked(options):
+    with pytest.raises(ValueError, match="must be a whole number"):
+        Pilot(**options)
