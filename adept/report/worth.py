@@ -1,0 +1,117 @@
+"""What updates were worth in hindsight: gains by epoch and stage of training, slope and stride over it, and advice."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from adept import cost
+from adept.hindsight.advice import advise
+from adept.report.analysis import Analysis
+from adept.report.comparison import Comparison
+from adept.report.runs import Array, Run
+from adept.report.wording import counted
+
+STAGES = ("first third", "middle third", "last third")
+BINS = 30
+DIRECTIONS = {"short": "stop short", "over": "overshoot", "right": "are about as long as they should be"}
+
+Point = tuple[int, float, float]
+"""Epoch, mean gain, standard error."""
+
+
+def watched(comparison: Comparison, method: str, tasks: Sequence[str]) -> list[Run]:
+    """Return the finished runs whose updates were judged."""
+    runs = [run for task in tasks for run in comparison.finished(method, task)]
+    return [run for run in runs if "slope_z" in run.watched and np.isfinite(run.watched["slope_z"]).any()]
+
+
+def gains(comparison: Comparison, method: str, tasks: Sequence[str]) -> dict[str, list[Point]]:
+    """Return the mean gain after each epoch, by stage of training, in deviations of the advantage.
+
+    Runs count equally; errors are those of means over a run's updates. What the whole update was worth stands at the
+    median of the epochs done.
+    """
+    found: dict[str, list[Point]] = {}
+    runs = watched(comparison, method, tasks)
+    for stage, name in enumerate(STAGES):
+        tables: dict[int, list[tuple[float, float]]] = {}
+        for run in runs:
+            for epoch, values in _by_epoch(run):
+                part = values[np.floor(len(STAGES) * (run.steps - 1) / comparison.budget[run.task]) == stage]
+                part = part[np.isfinite(part)]
+                if len(part) > 1:
+                    tables.setdefault(epoch, []).append(
+                        (float(part.mean()), float(part.std(ddof=1)) / math.sqrt(len(part)))
+                    )
+        points = [(epoch, float(np.mean([mean for mean, _ in table])),
+                   math.sqrt(sum(error**2 for _, error in table)) / len(table))
+                  for epoch, table in sorted(tables.items())]  # fmt: skip
+        if points:
+            found[name] = points
+    return found
+
+
+def _by_epoch(run: Run) -> Iterator[tuple[int, Array]]:
+    known = {int(name[5:]): values for name, values in run.watched.items() if name[5:].isdigit()}
+    last = int(np.median(run.epochs_done))
+    if "update_worth" in run.watched:
+        # A row judges the update before it: only those of the usual number of epochs.
+        same = np.concatenate([[False], run.epochs_done[:-1] == last])
+        known[last] = np.where(same, run.watched["update_worth"], math.nan)
+    yield from known.items()
+
+
+def course(comparison: Comparison, method: str, tasks: Sequence[str], column: str) -> tuple[Array, Array, Array] | None:
+    """Return progress, mean and standard error over runs of a watched column; the stride by its logarithm."""
+    rows = []
+    for run in watched(comparison, method, tasks):
+        values = run.watched.get(column, np.full(len(run.steps), math.nan))
+        values = np.log(values) if column == "stride" else values
+        place = np.clip((BINS * (run.steps - 1) / comparison.budget[run.task]).astype(int), 0, BINS - 1)
+        known = np.isfinite(values)
+        total = np.bincount(place[known], values[known], BINS)
+        count = np.bincount(place[known], minlength=BINS)
+        rows.append(np.where(count > 0, total / np.maximum(count, 1), math.nan))
+    table = np.array(rows)
+    if not len(table) or not np.isfinite(table).any() or (column == "stride" and not np.nanmax(np.abs(table)) > 1e-9):
+        return None
+    count = np.isfinite(table).sum(0)
+    mean = np.where(count > 0, np.nansum(table, 0) / np.maximum(count, 1), math.nan)
+    spread = np.sqrt(np.nansum((table - mean) ** 2, 0) / np.maximum(count - 1, 1) / np.maximum(count, 1))
+    return (np.arange(BINS) + 0.5) / BINS, mean, np.where(count > 1, spread, math.nan)
+
+
+def advice(analysis: Analysis) -> list[tuple[str, str]]:
+    """Return what the baseline's updates say, task by task: how many runs agree, and the sentences of one run.
+
+    Where the baseline was not watched, the first method that was speaks.
+    """
+    comparison = analysis.comparison
+    names = [comparison.baseline, *(method.name for method in comparison.methods)]
+    name = next((name for name in names if watched(comparison, name, comparison.tasks)), None)
+    if name is None:
+        return []
+    found = []
+    for task in comparison.tasks:
+        told = [(run, _advice_of(run)) for run in watched(comparison, name, (task,))]
+        if not told:
+            continue
+        run, first = told[0]
+        counts = Counter(advice.whole.direction for _, advice in told)
+        common, number = counts.most_common(1)[0]
+        agree = ""
+        if len(told) > 1 and common in DIRECTIONS:
+            agree = f"In {number} of {counted(len(told), 'run')} updates {DIRECTIONS[common]}. "
+        found.append((f"{comparison.label(name)} on {comparison.short[task]}", f"{agree}Seed {run.seed}: {first}"))
+    return found
+
+
+def _advice_of(run: Run):  # type: ignore[no-untyped-def]
+    flops = None
+    if run.config is not None and run.epochs_done[0]:
+        flops = float(run.flops[0]) / cost.iteration(run.config, run.epochs_done[0]) * cost.epoch(run.config)
+    return advise({**run.watched, "epochs_done": run.epochs_done}, epoch_flops=flops)
