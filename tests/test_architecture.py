@@ -63,7 +63,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *{"names", "extras", "config", "presets", "envs", "flops", "cost", "training", "runs"},
     },
     # A report reads the records of a study against the grid that the study declares; it runs nothing.
-    "report": {"names", "extras", "config", "cost", "runs", "studies"},
+    "report": {"names", "extras", "config", "cost", "hindsight", "runs", "studies"},
     # Probes read records, and branch runs of their own.
     "probe": {
         *{"names", "schedulers", "controllers", "hindsight", "config", "plan", "seeding", "training", "runs"},

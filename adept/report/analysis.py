@@ -17,7 +17,6 @@ from adept.report.statistics import (
     RESAMPLES,
     Estimate,
     aggregate,
-    area_under_curve,
     difference,
     holm,
     permutation_p,
@@ -72,8 +71,6 @@ class MethodResult:
     """those of the criterion"""
     improvement: Estimate | None
     """probability of improvement over the baseline"""
-    area_flops: Estimate | None
-    """area under the curve up to the FLOPs of the cheapest method"""
     compute: float
     """FLOPs relative to the baseline, averaged over tasks"""
     update_compute: float
@@ -287,7 +284,6 @@ def _method_result(analysis: Analysis, tasks: Mapping[tuple[str, str], TaskResul
         sum(cell.done for cell in cells.values()),
         sum(cell.planned for cell in cells.values()),
         aggregates, aggregates.get(comparison.criterion), improvement,
-        _area(analysis, name) if "final-score" in aggregates else None,
         _average(ratios["flops"]), _average(ratios["update_flops"]),
         _average([cell.processor for cell in cells.values()]), _average([cell.epochs for cell in cells.values()]),
         _average(energies),
@@ -304,20 +300,6 @@ def _ratio(analysis: Analysis, tasks: Mapping[tuple[str, str], TaskResult], name
 
 def _average(values: Sequence[float]) -> float:
     return float(np.mean(values)) if len(values) else math.nan
-
-
-def _area(analysis: Analysis, method: str) -> Estimate | None:
-    """Return the mean over tasks of the area under the normalised curve, up to the cheapest method's FLOPs."""
-    comparison, scale = analysis.comparison, analysis.scale
-    assert scale is not None
-    tables = []
-    for task in comparison.common_tasks:
-        spent = [mean_total(comparison, comparison.finished(entry.name, task), "flops") for entry in comparison.methods]
-        least = min((value for value in spent if math.isfinite(value)), default=0)
-        runs = comparison.finished(method, task)
-        areas = [area_under_curve(run.flops, scale(task, run.score), least) for run in runs]
-        tables.append([area for area in areas if math.isfinite(area)])
-    return aggregate(tables, resamples=analysis.resamples)["mean"] if all(tables) else None
 
 
 def _against_baseline(analysis: Analysis) -> dict[str, MethodResult]:

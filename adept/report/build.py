@@ -136,7 +136,7 @@ def _facts(analysis: Analysis, summary: Summary) -> dict[str, Any]:
             **{measure: _estimates(table) for measure, table in found.aggregates.items()},
             "standing": found.standing or None, "p": _number(found.p), "p_not_worse": _number(found.p_not_worse),
             "iqm_difference": _bounds(found.difference), "probability_of_improvement": _bounds(found.improvement),
-            "area_flops": _bounds(found.area_flops), "compute": _number(found.compute),
+            "compute": _number(found.compute),
             "update_compute": _number(found.update_compute), "processor_seconds": _number(found.processor),
             "epochs": _number(found.epochs), "kwh": _number(found.energy),
             "pareto": method.name in analysis.pareto,

@@ -69,6 +69,9 @@ def findings(summary: Summary) -> str:
     if summary.epochs:
         items = "".join(f"<dt>{escape(entry.place)}</dt><dd>{tied(entry.text)}</dd>" for entry in summary.epochs)
         parts.append(f'<h3>Which K should I use, and what does it save?</h3><dl class="epochs">{items}</dl>')
+    if summary.hindsight:
+        items = "".join(f"<dt>{escape(place)}</dt><dd>{tied(text)}</dd>" for place, text in summary.hindsight)
+        parts.append(f'<h3>What the updates were worth, in hindsight</h3><dl class="epochs">{items}</dl>')
     if summary.keep:
         items = "".join(f"<li>{badge(verdict.state)}<span><b>{escape(verdict.label)}</b><small>{tied(verdict.reason)}"
                         "</small></span></li>" for verdict in summary.keep)  # fmt: skip
@@ -114,15 +117,13 @@ def methods(analysis: Analysis, summary: Summary) -> str:
     for measure in others:
         if any(measure in result.aggregates for result in results.values()):
             columns[f"IQM, {WORDS[measure]}"] = [estimate_cell(iqm(result, measure)) for result in results.values()]
-    columns["Area, equal FLOPs"] = [estimate_cell(result.area_flops) for result in results.values()]
     columns["Keep"] = [f"<td>{badge(keep[name])}</td>" if name in keep else "<td>–</td>" for name in results]
     rows = [row_of(analysis, name, [cells[place] for cells in columns.values()])
             for place, name in enumerate(results)]  # fmt: skip
     caption = (
         f"The criterion is the {analysis.quantity}; 95 % intervals below the values; one setting per "
         "method over all tasks. Against the baseline: tests of the IQM, corrected for the number of methods. ◆: on "
-        "the Pareto front of score and update FLOPs. Area: mean height of the learning curve up to the FLOPs of the "
-        "cheapest method. The table sorts by any column."
+        "the Pareto front of score and update FLOPs. The table sorts by any column."
     )
     return f'{table(["Method", *columns], rows, sortable=True)}<p class="caption">{escape(caption)}</p>'
 

@@ -10,6 +10,7 @@ from adept.report.analysis import Analysis
 from adept.report.runs import STATES
 from adept.report.verdicts import Advice, Verdict, as_good_for_less, keep_verdicts, signed, which_epochs
 from adept.report.wording import counted, interval, listing, p_text, percent
+from adept.report.worth import advice
 
 
 @dataclass(frozen=True)
@@ -22,22 +23,25 @@ class Summary:
     epochs: tuple[Advice, ...]
     """which K to use, over all tasks and on each"""
     keep: tuple[Verdict, ...]
+    hindsight: tuple[tuple[str, str], ...]
+    """what the judged updates of the baseline say, by task"""
     cells: str
     warnings: tuple[str, ...]
 
     @property
     def sentences(self) -> list[str]:
         """All of them."""
-        advice = [f"{entry.place}: {entry.text}" for entry in self.epochs]
-        parts = [self.headline, *self.differences, *advice, *(verdict.sentence for verdict in self.keep)]
+        epochs = [f"{entry.place}: {entry.text}" for entry in self.epochs]
+        parts = [self.headline, *self.differences, *epochs, *(verdict.sentence for verdict in self.keep)]
+        parts += [f"{place}: {text}" for place, text in self.hindsight]
         return [text for text in [*parts, self.cells, *self.warnings] if text]
 
 
 def summarize(analysis: Analysis) -> Summary:
     """Say what was found."""
-    found = [say(analysis) for say in (_closest, _worse, as_good_for_less, _front)]
+    found = [say(analysis) for say in (_closest, _others, as_good_for_less, _front)]
     return Summary(_headline(analysis), tuple(filter(None, found)), which_epochs(analysis), keep_verdicts(analysis),
-                   _cells(analysis), analysis.warnings)  # fmt: skip
+                   tuple(advice(analysis)), _cells(analysis), analysis.warnings)  # fmt: skip
 
 
 def _headline(analysis: Analysis) -> str:
@@ -61,11 +65,10 @@ def _headline(analysis: Analysis) -> str:
     assert first.primary is not None
     assert theirs is not None
     cost = f", with {percent(first.update_compute)} of its update FLOPs" if math.isfinite(first.update_compute) else ""
-    more = listing([comparison.label(name) for name in better[-2::-1]]) if better[1:] else ""
     return (
         f"{comparison.label(better[-1])} is better than {label} by {analysis.criterion}: IQM "
         f"{interval(first.primary['iqm'])} against {interval(theirs['iqm'])}{cost} ({p_text(first.p)}, corrected for "
-        f"{counted(len(rivals), 'rival')})." + (f" So {'is' if len(better) == 2 else 'are'} {more}." if more else "")
+        f"{counted(len(rivals), 'rival')})."
     )
 
 
@@ -84,13 +87,17 @@ def _closest(analysis: Analysis) -> str:
     )
 
 
-def _worse(analysis: Analysis) -> str:
-    comparison = analysis.comparison
-    names = [name for name in analysis.scored if analysis.methods[name].standing == "worse"]
-    if not names:
-        return ""
-    label = comparison.label(comparison.baseline)
-    return f"Worse than {label}: {listing([comparison.label(name) for name in names])}."
+def _others(analysis: Analysis) -> str:
+    """Name the methods beyond the headline's that differ from the baseline."""
+    comparison, found = analysis.comparison, []
+    for standing, word in (("better", "Also better"), ("worse", "Worse")):
+        names = [name for name in analysis.scored if analysis.methods[name].standing == standing]
+        if standing == "better" and names:
+            names.remove(max(names, key=analysis.iqm))
+        if names:
+            label = comparison.label(comparison.baseline)
+            found.append(f"{word} than {label}: {listing([comparison.label(name) for name in names])}.")
+    return " ".join(found)
 
 
 def _front(analysis: Analysis) -> str:

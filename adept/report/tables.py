@@ -47,7 +47,7 @@ def methods_table(analysis: Analysis) -> str:
     measures = [measure for measure, scale in analysis.scales.items() if scale]
     header = ["method", "label", "runs_done", "runs_planned", "compute", "update_compute", "processor_seconds",
               "epochs", "kwh", "standing", "p", "p_not_worse", *three("iqm_difference"),
-              *three("probability_of_improvement"), *three("area_flops"), "pareto", "keep"]  # fmt: skip
+              *three("probability_of_improvement"), "pareto", "keep"]  # fmt: skip
     header += [column for measure in measures for metric in METRICS for column in three(f"{measure}_{metric}")]
     keep = {verdict.method: verdict.state for verdict in keep_verdicts(analysis)}
     rows = []
@@ -55,7 +55,7 @@ def methods_table(analysis: Analysis) -> str:
         found = analysis.methods[method.name]
         row: list[object] = [method.name, method.label, found.done, found.planned, found.compute, found.update_compute,
                              found.processor, found.epochs, found.energy, found.standing, found.p, found.p_not_worse,
-                             *bounds(found.difference), *bounds(found.improvement), *bounds(found.area_flops),
+                             *bounds(found.difference), *bounds(found.improvement),
                              int(method.name in analysis.pareto), keep.get(method.name, "")]  # fmt: skip
         for measure in measures:
             table = found.aggregates.get(measure)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from adept import cost
-from adept.hindsight.advice import advise
+from adept.hindsight.advice import Advice, advise
 from adept.report.analysis import Analysis
 from adept.report.comparison import Comparison
 from adept.report.runs import Array, Run
@@ -100,17 +100,21 @@ def advice(analysis: Analysis) -> list[tuple[str, str]]:
         told = [(run, _advice_of(run)) for run in watched(comparison, name, (task,))]
         if not told:
             continue
-        run, first = told[0]
-        counts = Counter(advice.whole.direction for _, advice in told)
-        common, number = counts.most_common(1)[0]
+        common, number = Counter(said.whole.direction for _, said in told).most_common(1)[0]
+        run, words = next((run, str(said)) for run, said in told if said.whole.direction == common)
         agree = ""
         if len(told) > 1 and common in DIRECTIONS:
             agree = f"In {number} of {counted(len(told), 'run')} updates {DIRECTIONS[common]}. "
-        found.append((f"{comparison.label(name)} on {comparison.short[task]}", f"{agree}Seed {run.seed}: {first}"))
+        found.append(
+            (
+                f"{comparison.label(name)} on {comparison.short[task]}",
+                f"{agree}Seed {run.seed}: {words.replace('`', '')}",
+            )
+        )
     return found
 
 
-def _advice_of(run: Run):  # type: ignore[no-untyped-def]
+def _advice_of(run: Run) -> Advice:
     flops = None
     if run.config is not None and run.epochs_done[0]:
         flops = float(run.flops[0]) / cost.iteration(run.config, run.epochs_done[0]) * cost.epoch(run.config)

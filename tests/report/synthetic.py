@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from adept.config import Config
 from adept.runs.records import RunFolder, append_evaluation
 from adept.studies.grid import Study, cell_path, parse_study
 
@@ -71,6 +73,7 @@ def write_study(
     states: Mapping[tuple[str, str, int], str] | None = None,
     evaluate: bool = False,
     scale: float | None = None,
+    watch: bool = False,
 ) -> Study:
     """Write a study's folder; cells are done unless `states` says otherwise."""
     batch = 64 * 256 if tasks[0].startswith("procgen") else 2048
@@ -85,13 +88,16 @@ def write_study(
                 if state != "missing":
                     factor = SCALE[task.partition("/")[0]] if scale is None else scale
                     shape = (final * difficulty * factor, half + 0.15 * index / len(tasks))
-                    write_run(study, cell_path(directory, name, task, seed), (name, task, seed), state, shape, evaluate)
+                    write_run(
+                        study, cell_path(directory, name, task, seed), (name, task, seed), state, shape, evaluate, watch
+                    )
     return study
 
 
 def write_run(
-    study: Study, path: Path, cell: tuple[str, str, int], state: str, shape: tuple[float, float], evaluate: bool
-) -> None:
+    study: Study, path: Path, cell: tuple[str, str, int], state: str, shape: tuple[float, float], evaluate: bool,
+    watch: bool = False,
+) -> None:  # fmt: skip
     """Write one run's folder with an S-shaped curve and choices that drift to the last arm."""
     config = study.config(*cell)
     random = np.random.default_rng([cell[2], *cell[0].encode(), *cell[1].encode()])
@@ -118,7 +124,7 @@ def write_run(
                 "episode_return": score if iteration > 1 else float("nan"),
                 "score": score if iteration > 1 else float("nan"),
                 "flops": flops, "seconds": seconds, "environment_seconds": 0.06, "inference_seconds": 0.03,
-                "update_seconds": update, **arms,
+                "update_seconds": update, **arms, **(hindsight(iteration, config, random) if watch else {}),
             }
         )  # fmt: skip
     if evaluate and state == "done":
@@ -133,6 +139,16 @@ def write_run(
     error = {"error": "FloatingPointError: loss is not finite"} if state == "failed" else {}
     folder.set_status("running" if state == "running" else state, iteration=count, **error)
     folder.close()
+
+
+def hindsight(iteration: int, config: Config, random: np.random.Generator) -> dict[str, float]:
+    """Invent what the next rollout says: gains of 1 - 2^-k per cent, halved in the last third, slopes of 0.5 ± 1."""
+    late = 0.5 if iteration > 2 * config.iterations / 3 else 1.0
+    gain = {k: 0.01 * late * (1 - 0.5**k) + 1e-4 * random.normal() for k in (1, 2, 4)}
+    row = {"slope": 0.001, "slope_z": 0.5 + random.normal(), "update_worth": gain[4],
+           **{f"gain/{k}": gain[k] for k in (1, 2)}, "gain/x0.5": 0.7 * gain[4], "gain/x2": 1.6 * gain[4]}  # fmt: skip
+    row = row if iteration > 1 else dict.fromkeys(row, math.nan)
+    return {**row, "stride": 1.02**iteration if config.scheduler == "hindsight" else math.nan}
 
 
 def main() -> None:

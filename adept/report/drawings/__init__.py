@@ -10,6 +10,7 @@ from adept.report.drawings.aggregates import (
 from adept.report.drawings.choices import decisions, decisions_per_task
 from adept.report.drawings.learning import aggregate_curves, curves_by_scheduler, learning_curves
 from adept.report.drawings.tasks import compute_by_phase, differences
+from adept.report.drawings.worth import epoch_worth, slope_and_stride
 from adept.report.figures import Draw
 
 DRAWINGS: tuple[Draw, ...] = (
@@ -22,6 +23,8 @@ DRAWINGS: tuple[Draw, ...] = (
     compute_by_phase,
     learning_curves,
     curves_by_scheduler,
+    epoch_worth,
+    slope_and_stride,
     decisions,
     decisions_per_task,
     ablations,

@@ -7,23 +7,25 @@ from matplotlib.axes import Axes
 
 from adept.report.figures import SOFT, WIDTH, Drawing, Pen, legend, new_figure, panel_figure
 from adept.report.style import ARMS, ramp
-from adept.report.worth import STAGES, Point, course, gains
 from adept.report.wording import clip
+from adept.report.worth import BINS, STAGES, Point, course, gains
 
-UNIT = "% of a standard deviation of the advantage"
 COLOURS = {stage: ramp(ARMS[1:], index / (len(STAGES) - 1)) for index, stage in enumerate(STAGES)}
 ABOUT = (
-    f"Gain of the policy after each epoch over the one before the update, in {UNIT}, judged by the next rollout; means "
-    "over updates by thirds of training, bars are standard errors. The last point is the whole update. Gains tell what a "
-    "small change is worth on the present path, not what another fixed K would lead to."
+    "Gain of the policy after each epoch over the one before the update, in % of a standard deviation of the "
+    "advantage, judged by the next rollout; means over updates by thirds of training, bars are standard errors. The "
+    "last point is the whole update. Gains tell what a small change is worth on the present path, not what another "
+    "fixed K would lead to."
 )
 
 
 def _panel(axes: Axes, title: str, found: dict[str, list[Point]]) -> None:
     axes.axhline(0, color=SOFT, linewidth=0.7)
-    for stage, points in found.items():
+    widest = max(epoch for points in found.values() for epoch, _, _ in points)
+    for place, (stage, points) in enumerate(found.items()):
         epochs, means, errors = (np.array(column) for column in zip(*points, strict=True))
-        axes.errorbar(epochs, 100 * means, 100 * errors, color=COLOURS[stage], marker="o", markersize=3, linewidth=1.4,
+        apart = epochs + 0.012 * widest * (place - 1)
+        axes.errorbar(apart, 100 * means, 100 * errors, color=COLOURS[stage], marker="o", markersize=3, linewidth=1.4,
                       elinewidth=1, label=stage)  # fmt: skip
     axes.set_title(clip(title, 26), fontsize=8.5)
     axes.set_xticks(sorted({epoch for points in found.values() for epoch, _, _ in points}))
@@ -86,10 +88,10 @@ def slope_and_stride(pen: Pen) -> list[Drawing]:
         axes.set_xlabel("training, %")
     legend(figure, max(flat, key=lambda axes: len(axes.lines)), 3)
     caption = (
-        "Left: slope of the return along the last update, at its end, in standard errors (above 0: the update stopped "
-        "short; below: it overshot). Right, where a controller runs: the factor that it multiplies the learning rate by "
-        f"(geometric mean). Means over runs in {len(next(iter(found[columns[0]].values()))[0])} bins of training; bands "
-        f"are standard errors over runs. {pen.count(tasks)} No other smoothing."
+        "Slope of the return along the last update, at its end, in standard errors (above 0: the update stopped short; "
+        "below: it overshot), and the stride where a controller sets it: the factor of the learning rate (geometric "
+        f"mean). Means over runs in {BINS} bins of training; bands are standard errors over runs. {pen.count(tasks)} "
+        "No other smoothing."
     )
     header = ["column", "method", "progress", "mean", "low", "high"]
     return [Drawing("slope-and-stride", "Slope and stride over training", caption, figure, header, rows, "epochs")]
