@@ -57,7 +57,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     # A run's folder: what writes it (runner) trains, what reads it (records) does not.
     "runs": {
-        *{"names", "extras", "config", "seeding", "envs", "networks", "rollout", "algorithms", "cost", "training"},
+        *{
+            "names",
+            "extras",
+            "config",
+            "seeding",
+            "envs",
+            "networks",
+            "rollout",
+            "algorithms",
+            "cost",
+            "hindsight",
+            "training",
+        },
     },
     "studies": {
         *{"names", "extras", "config", "presets", "envs", "flops", "cost", "training", "runs"},

@@ -16,6 +16,7 @@ from adept.controllers import CONTROLLERS, make_controller
 from adept.envs import make_environments
 from adept.extras import require
 from adept.presets import preset
+from adept.runs.advice import read_advice
 from adept.runs.panel import Screen, result_table
 from adept.runs.records import CHECKPOINT_SECONDS, run_path
 from adept.runs.runner import run_one
@@ -55,10 +56,13 @@ def run(words: list[str]) -> int:
             config, path, options.execution, on_start=screen.start, on_record=screen,
             checkpoint_seconds=options.checkpoint_seconds, wandb=options.track == "wandb",
         )  # fmt: skip
+    advice = read_advice(path).sentences if config.watch and summary["state"] == "done" else ()
     if options.json:
-        print_json(summary)
+        print_json({**summary, "advice": advice})
     else:
         Console().print(result_table(summary))
+        for sentence in advice:
+            Console().print(sentence, highlight=False)
     if summary["state"] == "interrupted":
         print(f"stopped; the same command continues from {path}", file=sys.stderr)
         return 130

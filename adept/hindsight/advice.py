@@ -22,8 +22,8 @@ CLEAR = 2.0
 """Standard errors of the other differences."""
 WORTHWHILE = 0.25
 """A step twice as long must gain this share more than the one taken before it is recommended."""
-REST = 0.1
-"""Epochs whose gain is at most this share of the update's are not worth their compute."""
+REST = 0.15
+"""Epochs whose gain is surely less than this share of what those before them gained count as gaining nothing."""
 STAGES = ("first", "middle", "last")
 
 
@@ -74,6 +74,15 @@ class Advice:
     stages: tuple[Finding, ...]
     sentences: tuple[str, ...]
 
+    @property
+    def headline(self) -> str:
+        """The finding on the last third that says something, in a few words; empty where none does."""
+        for found in reversed(self.stages):
+            if found.direction != "unknown":
+                said = {"short": "stop short", "over": "overshoot", "right": "about right"}[found.direction]
+                return f"{said} (slope z {found.slope.value:+.1f} ± {found.slope.error:.1f})"
+        return ""
+
     def __str__(self) -> str:
         return " ".join(self.sentences)
 
@@ -116,7 +125,7 @@ def _direction(found: Finding) -> Direction:
     if slope.sure > SURE:
         worthwhile = longer.sure > CLEAR and longer.value > WORTHWHILE * abs(worth.value)
         return "short" if worthwhile or not known else "right" if worth.sure > CLEAR else "unknown"
-    if slope.sure < -SURE or worth.sure < -CLEAR or shorter.sure > SURE:
+    if slope.sure < -SURE or worth.sure < -SURE or shorter.sure > SURE:
         return "over"
     settled = not known or longer.value < WORTHWHILE * abs(worth.value)
     return "right" if worth.sure > CLEAR and settled else "unknown"
@@ -141,8 +150,8 @@ def _with_epochs(found: Finding, table: Mapping[str, Floats], rows: npt.NDArray[
         if epoch >= epochs or np.isfinite(gains).sum() < FEWEST:
             continue
         rest, gained = _mean(worth - gains), _mean(gains)
-        # Nothing more is gained: what the rest may have gained at most is little against what came before it.
-        if gained.sure > CLEAR and rest.value + CLEAR * rest.error < REST * gained.value + CLEAR * gained.error / 2:
+        # Absence of a gain is said where even the upper end of the rest's interval is small.
+        if gained.sure > CLEAR and rest.value + CLEAR * rest.error < REST * gained.value:
             return replace(found, epochs=epochs, enough=epoch, rest=rest)
     return replace(found, epochs=epochs)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from adept.controllers import Choice, Controller, make_controller
+from adept.hindsight.advice import Advice, advise
 from adept.hindsight.estimates import Groups, time_groups
 from adept.hindsight.judge import Judge, LogProbs, ModuleWeights, as_numpy
 from adept.hindsight.verdict import Verdict
@@ -109,6 +111,11 @@ class Hindsight:
         steps = whole_number("steps", state["steps"], at_least=0, example=0)
         self.controller.load_state_dict(state["controller"])
         self._steps = steps
+
+    def advice(self) -> Advice:
+        """Return what the updates so far say about learning rate and epochs, in words; `str` of it is the text."""
+        names = dict.fromkeys(name for record in self._records for name in record)
+        return advise({name: [record.get(name, math.nan) for record in self._records] for name in names})
 
     def _note(self) -> None:
         """Keep what was seen for the advice: the last thousand updates."""

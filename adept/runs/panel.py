@@ -18,11 +18,14 @@ from rich.text import Text
 
 from adept import cost
 from adept.config import Config
+from adept.hindsight.advice import advise
 from adept.training import Record, Trainer
 
 PLAIN_SECONDS = 10.0
 RATE_ITERATIONS = 20
 """Iterations over which the speed is averaged."""
+JUDGED = 60
+"""Judged updates that the panel's word on them goes by."""
 
 
 class Progress:
@@ -37,12 +40,19 @@ class Progress:
         self._moments: deque[tuple[float, float]] = deque([(time.monotonic(), iteration * config.batch_size)])
         self._moments = deque(self._moments, maxlen=RATE_ITERATIONS + 1)
         self.record: Record = {}
+        self._judged: list[Record] = []
+        self.headline = ""
+        """what the updates of late are worth, in a few words; empty where nothing is known"""
 
     def add(self, record: Record) -> None:
         """Take note of one record."""
         self.record = record
         self._choices[int(record["epochs"])] += 1
         self._moments.append((time.monotonic(), record["step"]))
+        if math.isfinite(record.get("slope_z", math.nan)):
+            self._judged = [*self._judged[1 - JUDGED :], record]
+            columns = {name: [each[name] for each in self._judged] for name in ("slope_z", "update_worth", "gain/x2")}
+            self.headline = advise(columns).headline
 
     @property
     def steps_per_second(self) -> float:
@@ -140,6 +150,7 @@ def panel(title: str, progress: Progress) -> RenderableType:
         ("steps per second", f"{progress.steps_per_second:,.0f}"),
         ("epochs of this update", f"{int(record['epochs_done'])} of {int(record['epochs'])} asked"),
         (f"compute saved against K={max(config.arms)}", f"{progress.saved:.1%}"),
+        *((("updates", progress.headline),) if progress.headline else ()),
     ):
         facts.add_row(Text(label, style="dim"), Text(value, style="bold"))
     return Panel(Group(head, "", facts, "", _arms(progress)), title=title, title_align="left", border_style="cyan")

@@ -1,0 +1,49 @@
+"""`adept advise`: say what a run's epochs and learning rate were worth."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from adept.cli import parse, print_json
+from adept.hindsight.advice import Advice
+from adept.runs.advice import read_advice
+
+
+@dataclass(frozen=True)
+class AdviseOptions:
+    """Say whether a run's updates stopped short or overshot, from which epoch on nothing was gained, what to try."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """the run's folder; it may still be running"""
+    json: bool = False
+    """print one JSON object"""
+
+
+def run(words: list[str]) -> int:
+    """Carry out the command."""
+    options = parse(AdviseOptions, "advise", words)
+    advice = read_advice(options.run)
+    if options.json:
+        print_json(as_json(advice))
+    else:
+        print("\n".join(advice.sentences))
+    return 0
+
+
+def as_json(advice: Advice) -> dict[str, Any]:
+    """Return the advice as JSON-safe values; null where there is no number."""
+    return {name: _safe(value) for name, value in dataclasses.asdict(advice).items()}
+
+
+def _safe(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _safe(each) for name, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [_safe(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,29 @@
+"""What a run's records say about its learning rate and epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from adept import cost
+from adept.config import Config
+from adept.hindsight.advice import Advice, advise
+from adept.runs.records import read_config, read_iterations
+
+
+def advice_of(config: Config, columns: Mapping[str, npt.NDArray[np.float64]]) -> Advice:
+    """Return the advice that follows from the columns of a run with this configuration."""
+    done = columns.get("epochs_done")
+    if done is None or not len(done):
+        return advise(columns)
+    # The cost formula gives the share of an epoch, the record the FLOPs: no network is built for this.
+    share = cost.epoch(config) / cost.iteration(config, float(done.mean()))
+    return advise(columns, epoch_flops=share * float(columns["flops"][-1]) / len(done))
+
+
+def read_advice(path: Path) -> Advice:
+    """Return the advice that follows from a run's folder."""
+    return advice_of(read_config(path), read_iterations(path))

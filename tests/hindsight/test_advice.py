@@ -1,0 +1,130 @@
+"""Advice from columns whose truth is known: each case is what a run of that kind writes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from adept.hindsight.advice import advise
+
+UPDATES = 60
+
+
+def columns(
+    *,
+    z: float = 0.0,
+    gains: dict[int, float] | None = None,
+    lengths: tuple[float, float] = (0.5, 1.0),
+    epochs: int = 8,
+    noise: float = 0.2,
+    seed: int = 0,
+    every: int = 2,
+    updates: int = UPDATES,
+) -> dict[str, np.ndarray]:
+    """Columns of a run judged every other iteration; gains in per cent, with a common and an own noise of updates."""
+    rng = np.random.default_rng(seed)
+    gains = gains or {1: 0.4, 2: 0.6, 4: 0.8, 8: 1.0}
+    rows = updates * every
+    due = np.arange(rows) % every == every - 1
+    common = rng.standard_normal(rows)
+    table = {"epochs_done": np.full(rows, float(epochs)), "epochs": np.full(rows, float(epochs))}
+    table["update_seconds"] = np.full(rows, 2.0)
+    table["slope_z"] = z + rng.standard_normal(rows)
+    for epoch, value in gains.items():
+        share = value / gains[epochs]
+        table[f"gain/{epoch}"] = (value + 0.5 * share * common + noise * (1 - share) * rng.standard_normal(rows)) / 100
+    table["update_worth"] = table[f"gain/{epochs}"].copy()
+    for name, factor in zip(("gain/x0.5", "gain/x2"), lengths, strict=True):
+        table[name] = table["update_worth"] * factor + noise / 300 * rng.standard_normal(rows)
+    for name in table:
+        if name.startswith("gain") or name in ("slope_z", "update_worth"):
+            table[name][~due] = np.nan
+    return table
+
+
+def test_updates_that_stop_short():
+    advice = advise(columns(z=1.5, lengths=(0.5, 1.9)))
+    assert advice.whole.direction == "short"
+    assert [stage.direction for stage in advice.stages] == ["short"] * 3
+    (sentence,) = advice.sentences
+    assert sentence.startswith("Updates stop short (mean slope z +1.")
+    assert "larger learning rate" in sentence
+    assert advice.headline.startswith("stop short (slope z +1.")
+
+
+def test_a_slope_that_is_not_worth_a_longer_step():
+    advice = advise(columns(z=1.5, lengths=(0.5, 1.1)))
+    assert advice.whole.direction == "right"
+    assert "about as long as they should be" in advice.sentences[0]
+
+
+def test_updates_that_overshoot():
+    advice = advise(columns(z=-1.5, lengths=(1.2, -2.0)))
+    assert advice.whole.direction == "over"
+    assert "smaller learning rate" in advice.sentences[0]
+    assert "half the step would add 0." in advice.sentences[0]
+
+
+def test_updates_that_lose():
+    advice = advise(columns(z=-0.2, gains={1: 0.2, 2: -0.2, 4: -0.8, 8: -1.5}, lengths=(0.2, 3.0)))
+    assert advice.whole.direction == "over"
+
+
+def test_epochs_that_gain_nothing_and_what_they_cost():
+    gains = {1: 0.6, 2: 0.99, 4: 1.0, 8: 1.0}
+    advice = advise(columns(gains=gains, noise=0.1), epoch_flops=1e9)
+    assert advice.whole.enough == 2
+    text = advice.sentences[-1]
+    # 120 updates of 2 s, six of eight epochs: 180 of 240 s, and 720 epochs of 1e9 FLOPs.
+    assert "Epochs 3 to 8 add" in text
+    assert "180 of 240 s of updates and 7.2e+11 FLOPs" in text
+    assert "Try 2 epochs with the learning rate × 4" in text
+
+
+def test_epochs_that_gain_all_the_way():
+    assert advise(columns(gains={1: 0.2, 2: 0.4, 4: 0.7, 8: 1.0})).whole.enough == 0
+
+
+def test_the_epochs_are_those_of_the_update_that_was_judged():
+    """A row judges the update of the row above it."""
+    table = columns(every=1, gains={1: 1.0, 2: 1.0}, epochs=2)
+    table["epochs_done"][:] = np.where(np.arange(UPDATES) % 2 == 0, 2, 1)
+    for name in ("gain/2",):
+        table[name][::2] = np.nan  # rows above an even row made one epoch
+    assert advise(table).whole.epochs in (1, 2)
+    table["epochs_done"][:-1], table["epochs_done"][-1] = 2, 30
+    assert advise(table).whole.epochs == 2
+
+
+def test_stages_that_differ_are_told_apart():
+    early, late = columns(z=1.5, lengths=(0.5, 1.9)), columns(z=-1.5, lengths=(1.2, -2.0), seed=1)
+    table = {name: np.concatenate([early[name], late[name]]) for name in early}
+    advice = advise(table)
+    assert advice.stages[0].direction == "short"
+    assert advice.stages[2].direction == "over"
+    assert any(sentence.startswith("In the first third of the run updates stop short") for sentence in advice.sentences)
+    assert any(sentence.startswith("In the last third of the run updates overshoot") for sentence in advice.sentences)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_noise_says_nothing(seed):
+    """z of pure noise and gains around 0: no direction, no epochs, in any of 20 runs."""
+    advice = advise(columns(gains={1: 1e-9, 2: 1e-9, 4: 1e-9, 8: 1e-9}, lengths=(1.0, 1.0), seed=seed))
+    assert advice.whole.direction in ("unknown", "right")
+    assert advice.whole.enough == 0
+
+
+def test_too_few_updates():
+    assert advise({}).sentences == ("No update was judged: too few to say anything.",)
+    few = columns(updates=5, every=1)
+    assert advise(few).sentences == ("Only 5 updates were judged: too few to say anything.",)
+    empty = {name: np.full(30, np.nan) for name in few}
+    assert advise(empty).sentences == ("No update was judged: too few to say anything.",)
+
+
+def test_columns_may_be_missing():
+    slope = {"slope_z": np.full(30, 2.0) + np.random.default_rng(0).standard_normal(30)}
+    assert advise(slope).whole.direction == "short"
+    plain = columns(z=1.5, lengths=(0.5, 1.9))
+    del plain["update_seconds"]
+    assert advise(plain).whole.direction == "short"
