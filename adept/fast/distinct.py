@@ -18,6 +18,14 @@ GRAIN = 32
 """Distinct rows are filled up to a multiple of this, so that few sizes of memory serve all minibatches."""
 
 
+def distinct(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the distinct rows in the order of their first appearance, and each row's number among them."""
+    numbers: dict[bytes, int] = {}
+    numbered = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in rows.numpy()])
+    first = np.unique(numbered, return_index=True)[1]
+    return rows.index_select(0, torch.from_numpy(first)), torch.from_numpy(numbered)
+
+
 class DistinctPass:
     """Run a pass of a fitting size over distinct observations, and spread its outputs over the rows."""
 
@@ -28,12 +36,8 @@ class DistinctPass:
 
     def prepare(self, observations: Tensor) -> Tensor:
         """Number the distinct observations; return each row's number."""
-        numbers: dict[bytes, int] = {}
-        rows = observations.flatten(1).numpy()
-        numbered = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in rows])
-        first = np.unique(numbered, return_index=True)[1]
-        self._table = torch.from_numpy(rows[first])
-        return torch.from_numpy(numbered)
+        self._table, numbers = distinct(observations.flatten(1))
+        return numbers
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the outputs of rows given by number."""

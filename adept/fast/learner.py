@@ -15,7 +15,7 @@ from adept.algorithms.learner import Epoch, Snapshot, load_network, policy_of
 from adept.config import Config
 from adept.envs.base import Array
 from adept.fast.adam import FlatAdam
-from adept.fast.distinct import DistinctPass
+from adept.fast.distinct import DistinctPass, distinct
 from adept.fast.passes import Pass, make_pass
 from adept.fast.surrogate import METRICS, Surrogate, Targets
 from adept.networks import ActorCritic, MiniGridNetwork
@@ -34,7 +34,8 @@ class FastLearner:
         self._surrogate = Surrogate(config, network)
         self._pass: Pass | None = None
         self._names = (*METRICS, "gradient_norm")
-        self._numbered: tuple[Rollout, Tensor] | None = None
+        self._numbered: tuple[Rollout, Tensor, Tensor] | None = None
+        """the rollout that log-probabilities were last asked of, its distinct observations and each row's number"""
 
     def epochs(self, rollout: Rollout, plan: Plan) -> Iterator[Epoch]:
         """Make at most `plan.epochs` passes over the rollout."""
@@ -108,22 +109,21 @@ class FastLearner:
     @torch.inference_mode()
     def log_probs(self, rollout: Rollout, rows: Tensor | None = None) -> Tensor:
         """Return the log-probabilities of the rollout's actions, or of some rows', under the present parameters."""
-        observations, actions = rollout.observations, rollout.actions
-        if isinstance(self.network, MiniGridNetwork):
-            numbers = self._numbers(rollout)
-            numbers, actions = (numbers, actions) if rows is None else (numbers[rows], actions[rows])
-            outputs, _ = self._distinct.forward(numbers)
-            return self.network.distribution.log_prob(outputs.T, actions)
-        if rows is not None:
-            observations, actions = observations[rows], actions[rows]
-        return self.network.distribution.log_prob(policy_of(self.network, observations, VALUE_CHUNK), actions)
+        actions = rollout.actions if rows is None else rollout.actions[rows]
+        return self.network.distribution.log_prob(self._policy(rollout, rows), actions)
 
-    def _numbers(self, rollout: Rollout) -> Tensor:
-        """Number the distinct observations of a rollout, once for all the log-probabilities that it is asked for."""
+    def _policy(self, rollout: Rollout, rows: Tensor | None) -> Tensor:
+        """Return the parameters of the distribution; equal views of a grid world are computed once."""
+        if not isinstance(self.network, MiniGridNetwork):
+            observations = rollout.observations if rows is None else rollout.observations[rows]
+            return policy_of(self.network, observations, VALUE_CHUNK)
         if self._numbered is None or self._numbered[0] is not rollout:
-            self._distinct = DistinctPass(partial(make_pass, self.network, tuple(rollout.observations.shape[1:])))
-            self._numbered = (rollout, self._distinct.prepare(rollout.observations))
-        return self._numbered[1]
+            self._numbered = (rollout, *distinct(rollout.observations))
+        _, table, numbers = self._numbered
+        if rows is not None:
+            used, numbers = numbers[rows].unique(return_inverse=True)
+            table = table[used]
+        return policy_of(self.network, table, VALUE_CHUNK).index_select(0, numbers)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return what the reference returns, by the same names: a checkpoint of one loads in the other."""
