@@ -1,0 +1,114 @@
+"""The recipes of CONTRIBUTING: what a table line alone makes of a new algorithm, stopping rule or controller.
+
+The classes below stand for the one new file of each recipe. Nothing else of the package is touched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import Tensor
+
+from adept import cost
+from adept.algorithms import ALGORITHMS, Algorithm
+from adept.algorithms.learner import Minibatch
+from adept.algorithms.ppo import PPO
+from adept.algorithms.stopping import STOPPING, StoppingRule
+from adept.config import Config, Execution
+from adept.controllers import CONTROLLERS, Choice, Controller, Evidence
+from adept.networks import ActorCritic
+from adept.plan import Plan
+from adept.presets import preset
+from adept.runs.records import read_iterations
+from adept.runs.runner import run_one
+
+ROOT = Path(__file__).parent.parent
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+class TwicePPO(PPO):
+    """PPO whose loss is computed twice and averaged: the same gradient at twice the cost."""
+
+    def __call__(self, network: ActorCritic, minibatch: Minibatch, plan: Plan) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the mean of two equal losses."""
+        (first, metrics), (second, _) = (
+            super().__call__(network, minibatch, plan),
+            super().__call__(network, minibatch, plan),
+        )
+        return (first + second) / 2, {**metrics, "twice": second.detach()}
+
+
+class LowEntropy(StoppingRule):
+    """Stop after an epoch whose mean entropy is below the limit."""
+
+    def stop(self, epoch: Mapping[str, float]) -> bool:
+        """Return whether the entropy is below the limit."""
+        return epoch["entropy"] < self.limit
+
+
+class Halving(Controller):
+    """Halve the stride with every update."""
+
+    def __init__(self, epochs: int, *, seed: int = 0) -> None:
+        super().__init__(epochs, seed=seed)
+        self._stride = 2.0
+
+    def _choose(self, evidence: Evidence | None) -> Choice:
+        self._stride /= 2
+        return Choice(self.epochs, self._stride)
+
+    def _state(self) -> dict[str, Any]:
+        return {"stride": self._stride}
+
+    def _restore(self, rule: Mapping[str, Any]) -> None:
+        self._stride = rule["stride"]
+
+
+def small(**settings: Any) -> Config:
+    sizes = {"environments": 2, "rollout_length": 16, "minibatch_size": 16, "steps": 32 * 3}
+    return Config(env="gymnasium/CartPole-v1", **{"scheduler": "fixed", "arms": (3,)} | sizes | settings)
+
+
+def run(config: Config, path: Path) -> Any:
+    run_one(config, path, Execution(device="cpu"))
+    return read_iterations(path)
+
+
+def test_an_algorithm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = Algorithm("tests.test_recipes:TwicePPO", passes=2, defaults={"clip_range": 0.3})
+    monkeypatch.setitem(ALGORITHMS, "twice", entry)
+    columns = run(small(algo="twice"), tmp_path / "run")
+    assert "twice" in columns
+    assert preset("minigrid/DoorKey-6x6", "twice").clip_range == 0.3
+    assert cost.epoch(small(algo="twice")) == 2 * cost.epoch(small())
+    # It has no fast path, so that the reference trained it, and its records count both passes.
+    one = run(small(), tmp_path / "ppo")["flops"]
+    sampling = one[0] * cost.sampling(small()) / cost.iteration(small(), 3)
+    assert columns["flops"][0] - sampling == pytest.approx(2 * (one[0] - sampling))
+
+
+def test_a_stopping_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(STOPPING, "low-entropy", LowEntropy)
+    columns = run(small(stopping={"low-entropy": 10.0}), tmp_path / "run")
+    assert columns["epochs"].tolist() == [3, 3, 3]
+    assert columns["epochs_done"].tolist() == [1, 1, 1]  # ln 2 at most: always below 10
+
+
+def test_a_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CONTROLLERS, "halving", Halving)
+    columns = run(small(scheduler="halving", learning_rate=0.5), tmp_path / "run")
+    assert columns["stride"].tolist() == [1.0, 0.5, 0.25]
+    assert columns["learning_rate"].tolist() == [0.5, 0.25, 0.125]
+    assert preset("pybullet/Ant", scheduler="halving").arms == (10,)
+
+
+def test_files_that_the_recipes_name_exist() -> None:
+    named = re.findall(r"`(adept/[\w/]+/(?:__init__|base|stopping)\.py)`", CONTRIBUTING)
+    assert {"adept/schedulers/__init__.py", "adept/controllers/__init__.py", "adept/envs/__init__.py"} <= set(named)
+    assert {"adept/algorithms/__init__.py", "adept/algorithms/stopping.py"} <= set(named)
+    for name in named:
+        assert (ROOT / name).is_file()
