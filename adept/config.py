@@ -171,10 +171,10 @@ class Config:
         make_rules(self.stopping)
         if share := self.stopping.get("held-out"):
             left = int((~held_out_rows(self.batch_size, self.environments, share, self.seed)).sum())
-            if left < self.minibatch_size:
+            if left < 2:
                 raise ValueError(
-                    f"held-out {share} leaves {left} of {self.batch_size} rows to train on, less than one minibatch of "
-                    f"{self.minibatch_size}; choose a smaller share or minibatch_size, or more environments"
+                    f"held-out {share} leaves {left} of {self.batch_size} rows to train on, at least 2 are needed; "
+                    "collect longer rollouts, or leave the rule out"
                 )
 
     def _require(self, name: str, condition: bool, allowed: str) -> None:

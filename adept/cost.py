@@ -15,14 +15,14 @@ def sampling(config: Config) -> int:
     return (config.rollout_length + 1) * config.environments
 
 
-def gradient_step(config: Config) -> int:
-    """Return the cost of one gradient step, 3·B, once for every pass that the algorithm makes of its rows."""
-    return 3 * config.minibatch_size * ALGORITHMS[config.algo].passes
+def update(config: Config, rows: int) -> int:
+    """Return the cost of gradient steps on so many rows in all: 3, once for every pass that the algorithm makes."""
+    return 3 * rows * ALGORITHMS[config.algo].passes
 
 
 def epoch(config: Config, *, minibatches: int | None = None) -> int:
     """Return the cost of one epoch, 3·B·N_batches."""
-    return gradient_step(config) * (config.minibatches if minibatches is None else minibatches)
+    return update(config, config.minibatch_size * (config.minibatches if minibatches is None else minibatches))
 
 
 def iteration(config: Config, epochs: float, *, minibatches: int | None = None) -> float:

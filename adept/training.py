@@ -73,52 +73,61 @@ class Trainer:
 
     def __iter__(self) -> Iterator[Record]:
         """Run the iterations that remain, yielding the record of each."""
-        config = self.config
-        while self.iteration < config.iterations:
+        while self.iteration < self.config.iterations:
             started, spent = time.perf_counter(), time.process_time()
-            if self.iteration % config.restart_every == 0:
+            if self.iteration % self.config.restart_every == 0:
                 self.collector.restart(self.iteration)
             rollout = self.collector.collect()
-            judging = time.perf_counter()
+            collected = time.perf_counter()
             verdict = self.watch.judge(self.iteration, rollout)
             judged = time.perf_counter()
             plan = self.planner.plan(self.iteration, rollout, verdict)
-            updating = time.perf_counter()
             epochs = self._update(rollout, plan)
             metrics = self._metrics(epochs)
-            finished = time.perf_counter()
-            self.iteration += 1
-            self._gradient_steps += sum(epoch.gradient_steps for epoch in epochs)
-            self._episodes += len(rollout.episode_returns)
-            self._flops += self.forward_flops * self._forward_passes(epochs)
-            self._flops += self.policy_flops * cost.watching(config, self.watch.passes)
-            self._seconds += finished - started
+            updated = time.perf_counter()
+            self._count(rollout, epochs)
+            self._seconds += updated - started
             self._processor_seconds += time.process_time() - spent
-            reward = self.planner.reward(rollout)
             yield {
-                "iteration": self.iteration,
-                "step": self.iteration * config.batch_size,
-                "epochs": plan.epochs,
-                "epochs_done": len(epochs),
-                "gradient_steps": self._gradient_steps,
-                "reward": math.nan if reward is None else reward,
-                "gae_return": rollout.mean_return,
-                "episode_return": _mean(rollout.episode_returns),
-                "episode_length": _mean(rollout.episode_lengths),
-                "episodes": self._episodes,
-                "score": _mean(tuple(self.collector.recent_returns)),
-                "explained_variance": rollout.explained_variance,
-                "learning_rate": plan.learning_rate,
+                **self._progress(rollout, plan, len(epochs)),
                 **metrics,
                 "flops": self._flops,
                 "seconds": self._seconds,
                 "processor_seconds": self._processor_seconds,
                 "environment_seconds": rollout.environment_seconds,
                 "inference_seconds": rollout.inference_seconds,
-                "update_seconds": finished - updating,
+                "update_seconds": updated - judged,
                 **self.planner.record(),
-                **({**self.watch.columns(verdict), "watch_seconds": judged - judging} if self.watch.on else {}),
+                **({**self.watch.columns(verdict), "watch_seconds": judged - collected} if self.watch.on else {}),
             }
+
+    def _count(self, rollout: Rollout, epochs: list[Epoch]) -> None:
+        """Add an iteration to what is counted over the run."""
+        self.iteration += 1
+        self._episodes += len(rollout.episode_returns)
+        self._gradient_steps += sum(epoch.gradient_steps for epoch in epochs)
+        rows = sum(epoch.rows for epoch in epochs)
+        passes = cost.sampling(self.config) + cost.update(self.config, rows) + sum(r.forward_rows for r in self.rules)
+        self._flops += self.forward_flops * passes + self.policy_flops * cost.watching(self.config, self.watch.passes)
+
+    def _progress(self, rollout: Rollout, plan: Plan, epochs_done: int) -> Record:
+        """Return where the run stands, and how it does."""
+        reward = self.planner.reward(rollout)
+        return {
+            "iteration": self.iteration,
+            "step": self.iteration * self.config.batch_size,
+            "epochs": plan.epochs,
+            "epochs_done": epochs_done,
+            "gradient_steps": self._gradient_steps,
+            "reward": math.nan if reward is None else reward,
+            "gae_return": rollout.mean_return,
+            "episode_return": _mean(rollout.episode_returns),
+            "episode_length": _mean(rollout.episode_lengths),
+            "episodes": self._episodes,
+            "score": _mean(tuple(self.collector.recent_returns)),
+            "explained_variance": rollout.explained_variance,
+            "learning_rate": plan.learning_rate,
+        }
 
     def _update(self, rollout: Rollout, plan: Plan) -> list[Epoch]:
         """Carry out a plan, to its end or to the first epoch after which a rule says stop; return the epochs made.
@@ -150,12 +159,6 @@ class Trainer:
         asked = {rule.metric for rule in self.rules}
         return {name: value for name, value in metrics.items() if name != "ratio_deviation" or name in asked}
 
-    def _forward_passes(self, epochs: list[Epoch]) -> int:
-        """Return the cost of this iteration, in forward passes of one row."""
-        steps = sum(epoch.gradient_steps for epoch in epochs)
-        asked = sum(rule.forward_rows for rule in self.rules)
-        return cost.sampling(self.config) + cost.gradient_step(self.config) * steps + asked
-
     def _parts(self) -> dict[str, Stateful]:
         return {"collector": self.collector, "learner": self.learner, "watch": self.watch}
 
@@ -183,7 +186,8 @@ class Trainer:
         for name, part in self._parts().items():
             prefix = f"{name}/"
             own = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
-            part.load(values[name], own)
+            if name in values:  # runs of before watching have none of it
+                part.load(values[name], own)
         self.iteration, self._episodes = values["iteration"], values["episodes"]
         self._gradient_steps, self._flops = values["gradient_steps"], values["flops"]
         self._seconds = values["seconds"]

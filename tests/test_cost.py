@@ -23,7 +23,7 @@ PROCGEN = preset("procgen/bigfish", "ppo", "ucb")
 
 def test_the_formula_by_hand():
     assert cost.sampling(PROCGEN) == 257 * 64
-    assert cost.gradient_step(PROCGEN) == 3 * 2048
+    assert cost.update(PROCGEN, 2048) == 3 * 2048
     assert cost.epoch(PROCGEN) == 3 * 2048 * 8
     assert cost.iteration(PROCGEN, 3) == 16_448 + 147_456
     drac = preset("procgen/bigfish", "drac", "ucb")

@@ -23,7 +23,7 @@ def rollout(mean_return: float, *episode_returns: float) -> Rollout:
 
 
 def last_epoch(index: int, kl: float, clip_fraction: float) -> Epoch:
-    return Epoch(index, 4, ("approx_kl", "clip_fraction"), torch.tensor([kl, clip_fraction]))
+    return Epoch(index, 4, 128, ("approx_kl", "clip_fraction"), torch.tensor([kl, clip_fraction]))
 
 
 def test_the_preset_and_the_schedule_over_iterations() -> None:

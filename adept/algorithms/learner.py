@@ -49,13 +49,13 @@ class Loss(ABC):
 
 
 class Epoch(Mapping[str, float]):
-    """One pass over a rollout: its number within the update, its gradient steps, and its mean metrics by name.
+    """One pass over a rollout: its number within the update, its gradient steps, their rows, mean metrics by name.
 
     The metrics stay on the device until the first of them is read: that alone waits for a GPU.
     """
 
-    def __init__(self, index: int, gradient_steps: int, names: tuple[str, ...], means: Tensor) -> None:
-        self.index, self.gradient_steps = index, gradient_steps
+    def __init__(self, index: int, gradient_steps: int, rows: int, names: tuple[str, ...], means: Tensor) -> None:
+        self.index, self.gradient_steps, self.rows = index, gradient_steps, rows
         self.names, self.means = names, means
         self._read: dict[str, float] | None = None
 
@@ -128,16 +128,17 @@ class ReferenceLearner:
         for group in self._optimizer.param_groups:
             group["lr"] = plan.learning_rate
         for index in range(1, plan.epochs + 1):
-            steps = [self._gradient_step(rollout, rows, plan) for rows in self._minibatches(rollout)]
+            minibatches = self._minibatches(rollout)
+            steps = [self._gradient_step(rollout, rows, plan) for rows in minibatches]
             # One stack per epoch, averaged on the device: nothing waits for the numbers until they are asked for.
             means = torch.stack([torch.stack(list(metrics.values())) for metrics in steps]).mean(0)
-            yield Epoch(index, len(steps), tuple(steps[0]), means)
+            yield Epoch(index, len(steps), sum(map(len, minibatches)), tuple(steps[0]), means)
 
-    def _minibatches(self, rollout: Rollout) -> Iterator[Tensor]:
-        """Yield the rows of each minibatch; of rows that do not fill the last one, each epoch leaves out others."""
+    def _minibatches(self, rollout: Rollout) -> list[Tensor]:
+        """Return the rows of each minibatch, whole ones: of rows that are left over, each epoch leaves out others."""
         order = torch.from_numpy(self._rng.permutation(len(rollout))).to(self._device, non_blocking=True)
-        size = self._config.minibatch_size
-        return (order[start : start + size] for start in range(0, len(order) - size + 1, size))
+        size = min(self._config.minibatch_size, len(order))
+        return [order[start : start + size] for start in range(0, len(order) - size + 1, size)]
 
     def _gradient_step(self, rollout: Rollout, rows: Tensor, plan: Plan) -> dict[str, Tensor]:
         """Make one gradient step on some rows; return its metrics."""

@@ -31,29 +31,29 @@ class FastLearner:
         self.network, self._config = network, config
         self._rng = generator(config.seed, "minibatches")
         self._adam = FlatAdam(network)
-        self._surrogate = Surrogate(config, network)
-        self._pass: Pass | None = None
+        self._sized: dict[int, tuple[Pass, Surrogate]] = {}
+        """passes and loss by the size of a minibatch: the configuration's, or less where a rollout has less"""
         self._names = (*METRICS, "gradient_norm")
         self._numbered: tuple[Rollout, Tensor, Tensor] | None = None
         """the rollout that log-probabilities were last asked of, its distinct observations and each row's number"""
 
     def epochs(self, rollout: Rollout, plan: Plan) -> Iterator[Epoch]:
         """Make at most `plan.epochs` passes over the rollout."""
-        if self._pass is None:
-            self._pass = self._make_pass(tuple(rollout.observations.shape[1:]))
-        rows = self._pass.prepare(rollout.observations)
+        size = min(self._config.minibatch_size, len(rollout))
+        if size not in self._sized:
+            self._sized[size] = (self._make_pass(rollout, size), Surrogate(self._config, self.network, size))
+        rows = self._sized[size][0].prepare(rollout.observations)
         for index in range(1, plan.epochs + 1):
-            metrics = self._epoch(rollout, rows, plan)
-            yield Epoch(index, len(metrics), self._names, metrics.mean(0))
+            metrics = self._epoch(rollout, rows, size, plan)
+            yield Epoch(index, len(metrics), len(metrics) * size, self._names, metrics.mean(0))
 
-    def _make_pass(self, shape: tuple[int, ...]) -> Pass:
-        make = partial(make_pass, self.network, shape)
-        return DistinctPass(make) if isinstance(self.network, MiniGridNetwork) else make(self._config.minibatch_size)
+    def _make_pass(self, rollout: Rollout, size: int) -> Pass:
+        make = partial(make_pass, self.network, tuple(rollout.observations.shape[1:]))
+        return DistinctPass(make) if isinstance(self.network, MiniGridNetwork) else make(size)
 
     @torch.inference_mode()
-    def _epoch(self, rollout: Rollout, rows: Tensor, plan: Plan) -> Tensor:
+    def _epoch(self, rollout: Rollout, rows: Tensor, size: int, plan: Plan) -> Tensor:
         """Shuffle the rows once, so that minibatches are slices of them; return the metrics of each."""
-        size = self._config.minibatch_size
         count = len(rollout) // size
         order = torch.from_numpy(self._rng.permutation(len(rollout)))[: count * size]
 
@@ -70,12 +70,12 @@ class FastLearner:
 
     def _step(self, rows: Tensor, targets: Targets, plan: Plan, metrics: Tensor) -> None:
         """Make one gradient step and write its metrics."""
-        assert self._pass is not None
-        outputs, values = self._pass.forward(rows)
-        actor, critic = self._surrogate.gradient(outputs, values.squeeze(0), targets, plan)
-        self._pass.backward(actor, critic.unsqueeze(0))
+        network, surrogate = self._sized[len(rows)]
+        outputs, values = network.forward(rows)
+        actor, critic = surrogate.gradient(outputs, values.squeeze(0), targets, plan)
+        network.backward(actor, critic.unsqueeze(0))
         metrics[-1] = self._adam.clip(self._config.max_gradient_norm)
-        metrics[:-1] = self._surrogate.metrics
+        metrics[:-1] = surrogate.metrics
         self._adam.step(plan.learning_rate)
 
     def parameters(self) -> Tensor:
@@ -121,7 +121,7 @@ class FastLearner:
             self._numbered = (rollout, *distinct(rollout.observations))
         _, table, numbers = self._numbered
         if rows is not None:
-            used, numbers = numbers[rows].unique(return_inverse=True)
+            used, numbers = numbers[rows].unique(return_inverse=True)  # type: ignore[no-untyped-call]
             table = table[used]
         return policy_of(self.network, table, VALUE_CHUNK).index_select(0, numbers)
 

@@ -83,8 +83,8 @@ class GaussianPolicy:
 class Surrogate:
     """The loss's gradient; `metrics` holds the means of the last call, in the order of `METRICS`."""
 
-    def __init__(self, config: Config, network: ActorCritic) -> None:
-        heads, rows = network.heads, config.minibatch_size
+    def __init__(self, config: Config, network: ActorCritic, rows: int) -> None:
+        heads = network.heads
         assert isinstance(heads, Heads)
         self._config, self._share = config, 1 / rows
         self._per_row = torch.empty(len(METRICS), rows)

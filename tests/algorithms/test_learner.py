@@ -114,7 +114,19 @@ def test_rows_that_do_not_fill_a_minibatch_are_left_out(make: Maker) -> None:
     config, network = make_config(), make_case("mlp-categorical")
     rollout = make_rollout("mlp-categorical", network, 100)
     epochs = list(make(network, config).epochs(rollout, PLAN))
-    assert [epoch.gradient_steps for epoch in epochs] == [3, 3, 3]  # 100 rows by 32
+    assert [(epoch.gradient_steps, epoch.rows) for epoch in epochs] == [(3, 96)] * 3  # 100 rows by 32
+
+
+@both
+def test_a_rollout_smaller_than_a_minibatch_is_one(make: Maker) -> None:
+    config, network = make_config(), make_case("mlp-gaussian")
+    learner, other = make(network, config), make(copy.deepcopy(network), make_config(minibatch_size=16))
+    rollout = make_rollout("mlp-gaussian", network, 16)
+    small, same = list(learner.epochs(rollout, PLAN)), list(other.epochs(rollout, PLAN))
+    assert [(epoch.gradient_steps, epoch.rows) for epoch in small] == [(1, 16)] * 3
+    assert [dict(epoch) for epoch in small] == [dict(epoch) for epoch in same]
+    whole = make_rollout("mlp-gaussian", network, config.batch_size)
+    assert next(iter(learner.epochs(whole, PLAN))).rows == 128  # and a whole one afterwards
 
 
 class Counting(torch.Tensor):
@@ -128,14 +140,14 @@ class Counting(torch.Tensor):
 
 
 def test_metrics_are_fetched_once_and_only_when_asked() -> None:
-    epoch = Epoch(1, 4, ("approx_kl", "entropy"), torch.tensor([0.5, 1.0]).as_subclass(Counting))
+    epoch = Epoch(1, 4, 128, ("approx_kl", "entropy"), torch.tensor([0.5, 1.0]).as_subclass(Counting))
     assert (epoch.index, epoch.gradient_steps, list(epoch), Counting.fetched) == (1, 4, ["approx_kl", "entropy"], 0)
     assert (epoch["entropy"], epoch["approx_kl"], Counting.fetched) == (1.0, 0.5, 1)
 
 
 def test_metrics_of_an_update_are_means_over_its_epochs() -> None:
     names = ("approx_kl", "entropy")
-    made = [Epoch(1, 4, names, torch.tensor([0.25, 1.0])), Epoch(2, 4, names, torch.tensor([0.75, 3.0]))]
+    made = [Epoch(1, 4, 128, names, torch.tensor([0.25, 1.0])), Epoch(2, 4, 128, names, torch.tensor([0.75, 3.0]))]
     assert mean_metrics(made) == {"approx_kl": 0.5, "entropy": 2.0, "approx_kl_last_epoch": 0.75}
     with pytest.raises(ValueError, match="no longer a finite number"):
-        mean_metrics([Epoch(1, 4, names, torch.tensor([float("nan"), 1.0]))])
+        mean_metrics([Epoch(1, 4, 128, names, torch.tensor([float("nan"), 1.0]))])

@@ -81,8 +81,8 @@ def test_names_and_numbers_are_checked_by_the_configuration() -> None:
         make_config(stopping={"target-kl": -1})
     with pytest.raises(ValueError, match=r"'held-out': got 0\.6, allowed is a share"):
         make_config(stopping={"held-out": 0.6})
-    with pytest.raises(ValueError, match="leaves 64 of 128 rows to train on, less than one minibatch of 128"):
-        make_config(environments=2, rollout_length=64, minibatch_size=128, stopping={"held-out": 0.1})
+    with pytest.raises(ValueError, match="leaves 1 of 2 rows to train on, at least 2 are needed; collect longer"):
+        make_config(environments=2, rollout_length=1, minibatch_size=2, stopping={"held-out": 0.1})
 
 
 @pytest.mark.parametrize("fast", [True, False])

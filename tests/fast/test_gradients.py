@@ -60,7 +60,7 @@ def gradients(case: str, clip_value_loss: bool) -> tuple[ActorCritic, ActorCriti
     loss.backward()
 
     FlatAdam(network)
-    passes, surrogate = make_pass(network, CASES[case][1], ROWS), Surrogate(config, network)
+    passes, surrogate = make_pass(network, CASES[case][1], ROWS), Surrogate(config, network, ROWS)
     with torch.inference_mode():
         outputs, values = passes.forward(passes.prepare(minibatch.observations))
         targets = Targets(
