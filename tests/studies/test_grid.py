@@ -120,7 +120,7 @@ def test_less_or_other_does_not_continue(study, old, new, message):
 # The studies that come with the package, against the paper's tables and SPEC.
 
 
-@pytest.mark.parametrize("name", sorted(set(shipped_studies()) - {"demo", "smoke"}))
+@pytest.mark.parametrize("name", sorted(set(shipped_studies()) - {"demo", "smoke", "tournament", "tournament-grid"}))
 def test_every_study_for_evidence_has_fixed_k_for_every_arm_and_a_target_kl(name):
     study = load_study(name)
     assert study.name == name
@@ -221,3 +221,23 @@ def test_values_relative_to_the_preset_follow_the_task():
 def test_mistakes_in_relative_values_are_named(old: str, new: str, said: str):
     with pytest.raises(ValueError, match=said):
         parse_study(RELATIVE.replace(old, new), "x.toml")
+
+
+def test_the_tournament_is_held_out_and_relative_to_the_preset():
+    study = load_study("tournament")
+    developed = {"pybullet/HalfCheetah", "pybullet/Walker2D", "minigrid/DoorKey-6x6", "CartPole", "Pendulum"}
+    assert len(study.tasks) == 12
+    assert not [task for task in study.tasks for name in developed if name in task]
+    assert len(study.seeds) == 10
+    assert min(study.seeds) > 100, "development used small seeds"
+    assert study.criterion == "mean-score"
+    for task in study.tasks:
+        standard = preset(task, "ppo", "fixed")
+        assert dataclasses.replace(standard, seed=101, steps=study.steps[task], watch=False) == study.config(
+            "preset", task, 101
+        )
+        epochs = standard.arms[0]
+        assert study.config("ucb", task, 101).arms == tuple(dict.fromkeys((epochs, max(1, round(epochs / 2)), 1)))
+        assert study.config("k3-rate3", task, 101).learning_rate == pytest.approx(3 * standard.learning_rate)
+        assert study.config("hindsight-compute", task, 101).scheduler_options == {"dear": "compute"}
+        assert study.config("target-kl", task, 101).target_kl == 0.02
