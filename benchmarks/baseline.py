@@ -39,9 +39,17 @@ class Pool(VecEnv):
 
     def __init__(self, config: Config) -> None:
         self._environments = make_environments(config)
-        shape = self._environments.observation_shape
-        space = gymnasium.spaces.Box(0, 255, shape, np.uint8)
-        super().__init__(config.environments, space, gymnasium.spaces.Discrete(self._environments.actions.n))  # type: ignore[union-attr]
+        shape, actions = self._environments.observation_shape, self._environments.actions
+        image = self._environments.observation_dtype == np.uint8
+        space = gymnasium.spaces.Box(
+            *((0, 255) if image else (-np.inf, np.inf)), shape, np.uint8 if image else np.float32
+        )
+        taken: gymnasium.Space[Any] = (
+            gymnasium.spaces.Discrete(actions.n)
+            if isinstance(actions, Discrete)
+            else gymnasium.spaces.Box(np.array(actions.low, np.float32), np.array(actions.high, np.float32))
+        )
+        super().__init__(config.environments, space, taken)
         self._seed = config.seed
         self._returns, self._lengths = np.zeros(config.environments), np.zeros(config.environments, int)
 
@@ -108,12 +116,16 @@ def environments(config: Config) -> VecEnv:
             return Monitor(gymnasium.make(f"{config.task}BulletEnv-v0"))
         return Monitor(gymnasium.make(config.task))
 
-    vector: VecEnv = DummyVecEnv([make for _ in range(config.environments)])
-    if config.normalize_observations or config.normalize_rewards:
-        vector = VecNormalize(
-            vector, norm_obs=config.normalize_observations, norm_reward=config.normalize_rewards, gamma=config.discount
-        )
-    return vector
+    return normalized(config, DummyVecEnv([make for _ in range(config.environments)]))
+
+
+def normalized(config: Config, vector: VecEnv) -> VecEnv:
+    """Return environments whose observations and rewards are scaled as the configuration asks for."""
+    if not (config.normalize_observations or config.normalize_rewards):
+        return vector
+    return VecNormalize(
+        vector, norm_obs=config.normalize_observations, norm_reward=config.normalize_rewards, gamma=config.discount
+    )
 
 
 class ChannelsFirst(gymnasium.ObservationWrapper):  # type: ignore[type-arg]
@@ -136,6 +148,8 @@ def model(config: Config, epochs: int, vector: VecEnv | None = None) -> PPO:
     """
     torch.set_num_threads(1)
     policy: dict[str, Any] = {"net_arch": {"pi": [64, 64], "vf": [64, 64]}}
+    if config.network == "nature":
+        policy = {}  # its own default
     if config.network in ("impala", "minigrid"):
         heads = [64] if config.network == "minigrid" else []
         policy = {

@@ -4,9 +4,12 @@ python benchmarks/learning.py [--workers 2]    runs what is missing in results/l
                                                and draws docs/images/learning.png.
 Every run is one CSV of step and mean return of the last 100 episodes; a finished one is not run again.
 
-Three seeds are enough where they agree. Whether a seed solves DoorKey, or leaves standing still for hopping, is luck to
-a degree that takes ten. `sb3-envpool` is Stable-Baselines3 on the EnvPool environments that we step; there a run ends
-once it has solved the task. On CoinRun a short run of ours stands against random actions.
+The paper's tasks: three seeds are enough where they agree. Whether a seed solves DoorKey, or leaves standing still for
+hopping, is luck to a degree that takes ten. On CoinRun a short run of ours stands against random actions.
+
+The presets' tasks, one of each family: five seeds of each side on the same EnvPool environments (`sb3-envpool`), except
+Atari, where a short run stands against random actions. What is compared is the gain over the first rollouts, whose
+policy is untrained: returns may be negative. DoorKey's runs of `sb3-envpool` end once they have solved the task.
 """
 
 from __future__ import annotations
@@ -31,14 +34,31 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results" / "learning"
 sys.path.insert(0, str(ROOT))
 
-FEW, MANY = range(1, 4), range(1, 11)
+FEW, FIVE, MANY = range(1, 4), range(1, 6), range(1, 11)
 SOLVED = 0.9
 STEPS = {
     "minigrid/DoorKey-6x6": 400_000,
     "pybullet/HalfCheetah": 300_000,
     "pybullet/Hopper": 300_000,
     "procgen/coinrun": 300_000,
+    "envpool/CartPole-v1": 100_000,
+    "envpool/Acrobot-v1": 100_000,
+    "envpool/Pendulum-v1": 100_000,
+    "envpool/LunarLander-v3": 200_000,
+    "envpool/Hopper-v4": 100_000,
+    "envpool/CrazyClimber-v5": 40_000,
 }
+PRESETS = (
+    "envpool/CartPole-v1",
+    "envpool/Acrobot-v1",
+    "envpool/Pendulum-v1",
+    "envpool/LunarLander-v3",
+    "envpool/Hopper-v4",
+)
+"""One task of each family of presets that is compared with Stable-Baselines3, in order of its compute."""
+ASKED = 0.95
+"""The share of Stable-Baselines3's gain that ours has to reach."""
+
 SEEDS = {
     ("adept", "minigrid/DoorKey-6x6"): MANY,
     ("sb3", "minigrid/DoorKey-6x6"): FEW,
@@ -49,6 +69,9 @@ SEEDS = {
     ("sb3", "pybullet/Hopper"): MANY,
     ("adept", "procgen/coinrun"): range(1, 2),
     ("random", "procgen/coinrun"): range(1, 2),
+    **{(library, task): FIVE for task in PRESETS for library in ("adept", "sb3-envpool")},
+    ("adept", "envpool/CrazyClimber-v5"): range(1, 2),
+    ("random", "envpool/CrazyClimber-v5"): range(1, 2),
 }
 
 
@@ -105,7 +128,7 @@ def run_random(config: Config) -> list[tuple[int, float]]:
 def run_sb3(config: Config, *, on_envpool: bool = False) -> list[tuple[int, float]]:
     from stable_baselines3.common.callbacks import BaseCallback
 
-    from benchmarks.baseline import Pool, environments, model
+    from benchmarks.baseline import Pool, environments, model, normalized
 
     rows: list[tuple[int, float]] = []
     recent: deque[float] = deque(maxlen=100)
@@ -113,12 +136,12 @@ def run_sb3(config: Config, *, on_envpool: bool = False) -> list[tuple[int, floa
     class Listen(BaseCallback):
         def _on_step(self) -> bool:
             recent.extend(info["episode"]["r"] for info in self.locals["infos"] if "episode" in info)
-            return not (on_envpool and rows and rows[-1][1] >= SOLVED)
+            return not (config.backend == "minigrid" and on_envpool and rows and rows[-1][1] >= SOLVED)
 
         def _on_rollout_end(self) -> None:
             rows.append((self.num_timesteps, float(np.mean(recent)) if recent else np.nan))
 
-    vector = Pool(config) if on_envpool else environments(config)
+    vector = normalized(config, Pool(config)) if on_envpool else environments(config)
     model(config, config.arms[0], vector).learn(config.iterations * config.batch_size, callback=Listen())
     return rows
 
@@ -136,8 +159,38 @@ def scores(library: str, task: str, seed: int) -> np.ndarray:
         return np.array([[float(row["step"]), float(row["score"])] for row in csv.DictReader(file)])
 
 
+def done(library: str, task: str) -> list[int]:
+    return [seed for seed in SEEDS[library, task] if result_path(library, task, seed).exists()]
+
+
+def gains(library: str, task: str) -> list[float]:
+    """Return each seed's last score over its first, which is that of an untrained policy."""
+    curves = [scores(library, task, seed)[:, 1] for seed in done(library, task)]
+    return [float(curve[-1] - curve[np.isfinite(curve)][0]) for curve in curves]
+
+
+def report_presets() -> None:
+    """Print, for each family, the share of Stable-Baselines3's gain that ours reaches, with a bootstrap interval."""
+    rng = np.random.default_rng(0)
+    for task in PRESETS:
+        ours, theirs = np.array(gains("adept", task)), np.array(gains("sb3-envpool", task))
+        if not len(ours) or not len(theirs):
+            print(f"{task}: {len(ours)} and {len(theirs)} of 5 runs")
+            continue
+        resampled = [rng.choice(ours, len(ours)).mean() / rng.choice(theirs, len(theirs)).mean() for _ in range(4000)]
+        low, high = np.quantile(resampled, (0.025, 0.975))
+        share = ours.mean() / theirs.mean()
+        print(
+            f"{task}: gain {ours.mean():.1f} (n = {len(ours)}), Stable-Baselines3 {theirs.mean():.1f} "
+            f"(n = {len(theirs)}); {share:.0%} of it (95 % interval {low:.0%} to {high:.0%}), {ASKED:.0%} asked for"
+        )
+
+
 def report() -> None:
-    for (library, task), seeds in SEEDS.items():
+    for library, task in SEEDS:
+        seeds = done(library, task)
+        if not seeds:
+            continue
         curves = [scores(library, task, seed) for seed in seeds]
         final = [float(curve[-1, 1]) for curve in curves]
         print(
@@ -177,13 +230,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", choices=tuple(RUNNERS), help="run the cells of one library, and print nothing")
+    parser.add_argument("--tasks", nargs="+", choices=tuple(STEPS), help="run these tasks alone, and draw nothing")
+    parser.add_argument("--report", action="store_true", help="run nothing; print the table of the runs that are there")
     options = parser.parse_args()
-    chosen = [cell for cell in cells() if options.only in (None, cell[0])]
+    if options.report:
+        report()
+        report_presets()
+        return
+    asked = [cell for cell in cells() if options.only in (None, cell[0]) and cell[1] in (options.tasks or STEPS)]
+    # Seed by seed, so that what there is when it is stopped compares both sides.
+    chosen = sorted(asked, key=lambda cell: (options.tasks or list(STEPS)).index(cell[1]) * 100 + cell[2])
     with multiprocessing.get_context("spawn").Pool(options.workers, maxtasksperchild=1) as pool:
         for _ in pool.imap_unordered(run, chosen):
             pass
-    if options.only is None:
+    if options.only is None and options.tasks is None:
         report()
+        report_presets()
         draw(ROOT / "docs" / "images" / "learning.png")
 
 
