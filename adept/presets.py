@@ -108,7 +108,7 @@ FAMILIES = (
     ),
     Family(
         "mountain-car-continuous", rf"{_NATIVE}/MountainCarContinuous-v\d", 10,
-        "rl-zoo3, ppo.yml, without state-dependent exploration (gSDE), on which this task depends",
+        "rl-zoo3, ppo.yml, without state-dependent exploration (gSDE)",
         _SB3 | {
             "steps": 20_000, "environments": 1, "rollout_length": 8, "minibatch_size": 8, "learning_rate": 7.77e-5,
             "discount": 0.9999, "gae_coefficient": 0.9, "clip_range": 0.1, "entropy_coefficient": 0.00429,
