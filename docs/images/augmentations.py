@@ -13,7 +13,8 @@ import numpy as np
 import torch
 
 from adept.algorithms.augmentations import AUGMENTATIONS
-from adept.envs import procgen
+from adept.envs import make_environments
+from adept.presets import preset
 
 GAMES = ("bigfish", "climber", "coinrun", "fruitbot", "jumper", "starpilot")
 STEPS = 40  # of random play before the picture is taken
@@ -23,7 +24,7 @@ AUGMENTATION_SEED = 65  # one that turns and mirrors most rows
 
 def frame(game: str) -> np.ndarray:
     """Return the picture (3, 64, 64) of a game after a little random play."""
-    environments = procgen.make(game, 1)
+    environments = make_environments(preset(f"procgen/{game}"), count=1)
     actions = np.random.default_rng(SEED).integers(15, size=(STEPS, 1))
     pixels = environments.restart(SEED)
     for action in actions:

@@ -396,11 +396,12 @@ def test_grayscale_rounds_to_the_nearest() -> None:
 def frames() -> Tensor:
     if importlib.util.find_spec("envpool") is None:  # not imported here: its Qt libraries are to be loaded first
         pytest.skip("Procgen frames need EnvPool: pip install 'adept-rl[envpool]'")
-    from adept.envs import procgen
+    from adept.envs import make_environments
     from adept.extras import MissingExtra
+    from adept.presets import preset
 
     try:
-        environments = procgen.make("coinrun", 8)
+        environments = make_environments(preset("procgen/coinrun"), count=8)
     except MissingExtra as missing:
         pytest.skip(str(missing))
     first = environments.restart(0)
