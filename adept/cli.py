@@ -1,4 +1,4 @@
-"""The command `adept`: train, eval, play, study, report, flops and demo.
+"""The command `adept`: one line per command below; its module holds the options and does the work.
 
 Results go to stdout, everything else to stderr. A mistake of the user's ends in one line and exit status 2.
 """
@@ -9,20 +9,17 @@ import argparse
 import contextlib
 import dataclasses
 import importlib
-import io
 import json
 import logging
 import os
-import re
 import sys
-import traceback
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from adept import __version__
 from adept.extras import MissingExtra, require
 from adept.names import unknown_name
+from adept.options import parse_options
 
 # One line per command: the module that carries it out, and what it does. The modules load only when asked for.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -39,26 +36,25 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 Options = TypeVar("Options")
 
+PIPE_CLOSED = 141
+"""The status of a command whose reader has gone: 128 + SIGPIPE, as of other programs."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if not words or words[0] in ("-h", "--help"):
-        print(usage())
-        return 0 if words else 2
-    if words[0] == "--version":
-        print(f"adept {__version__}")
-        return 0
-    sys.path.append(str(Path.cwd()))  # for schedulers of the user's own, by package.module:Class
     logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
     try:
-        if words[0] not in COMMANDS:
-            raise unknown_name("command", words[0], COMMANDS)
-        require("tyro", "train")
-        require("torch", "train")
-        run: Callable[[list[str]], int] = importlib.import_module(COMMANDS[words[0]][0]).run
-        return run(words[1:])
-    except (ValueError, MissingExtra, OSError) as error:
+        status = _run(list(sys.argv[1:] if arguments is None else arguments))
+        sys.stdout.flush()
+        return status
+    except SystemExit:  # of --help
+        with contextlib.suppress(BrokenPipeError):
+            sys.stdout.flush()
+            raise
+        return _silent()
+    except BrokenPipeError:
+        return _silent()
+    except (ValueError, MissingExtra, OSError, MemoryError) as error:
         if os.environ.get("ADEPT_TRACEBACK"):
             raise
         print(f"adept: {one_line(error)}", file=sys.stderr)
@@ -66,6 +62,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("adept: interrupted", file=sys.stderr)
         return 130
+
+
+def _run(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help"):
+        print(usage())
+        return 0 if words else 2
+    if words[0] == "--version":
+        print(f"adept {__version__}")
+        return 0
+    if words[0] not in COMMANDS:
+        raise unknown_name("command", words[0], COMMANDS)
+    require("rich", "train")
+    run: Callable[[list[str]], int] = importlib.import_module(COMMANDS[words[0]][0]).run
+    return run(words[1:])
+
+
+def _silent() -> int:
+    """Leave stdout to nobody, so that the interpreter does not complain of it at its end."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return PIPE_CLOSED
 
 
 def usage() -> str:
@@ -76,54 +93,31 @@ def usage() -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """Return an error's message on one line."""
-    return " ".join(str(error).split()) or type(error).__name__
+    """Return an error's message on one line, with what was noted on its way here."""
+    notes = getattr(error, "__notes__", ())
+    return " ".join("; ".join([str(error) or type(error).__name__, *notes]).split())
 
 
 def parse(
-    cls: type[Options], command: str, words: list[str], default: Options | None = None, description: str | None = None
-) -> Options:
+    cls: type[Options], command: str, words: list[str], default: Options | None = None, description: str = "",
+    *, docs: Mapping[str, str] | None = None, hidden: Sequence[str] = (),
+) -> Options:  # fmt: skip
     """Read a command's options into its dataclass, whose field docs are the help; a mistake is one line."""
-    import tyro
+    return parse_options(cls, command, words, default, description=description, docs=docs, hidden=hidden)
 
-    said = io.StringIO()
+
+@contextlib.contextmanager
+def loading(what: str, module: str = "torch") -> Iterator[None]:
+    """Say on a terminal what is being loaded, while it is; whoever waits for a second wants to know for what."""
+    shown = sys.stderr.isatty() and module not in sys.modules
+    if shown:
+        print(f"loading {what} …", end="", file=sys.stderr, flush=True)
     try:
-        with contextlib.redirect_stderr(said):
-            flat = (tyro.conf.OmitArgPrefixes,)
-            prog = f"adept {command}"
-            found = tyro.cli(cls, prog=prog, args=words, default=default, description=description, config=flat)
-            assert isinstance(found, cls)
-            return found
-    except SystemExit as stop:
-        if not stop.code:
-            raise
-        raise ValueError(f"{command}: {_own_error(stop) or _unboxed(said.getvalue())}") from None
-
-
-def _own_error(error: BaseException) -> str | None:
-    """Return the message of the `ValueError` of ours that the parser stumbled over, if it did."""
-    cause: BaseException | None = error
-    while cause is not None:
-        frames = traceback.extract_tb(cause.__traceback__)
-        if type(cause) is ValueError and frames and Path(frames[-1].filename).is_relative_to(Path(__file__).parent):
-            return one_line(cause)
-        cause = cause.__cause__ or cause.__context__
-    return None
-
-
-def _unboxed(text: str) -> str:
-    """Return the gist of the parser's framed message: what is wrong, and what it may have meant."""
-    parts: list[list[str]] = [[]]
-    for line in (line.strip("│╭╮╰╯|+ \t") for line in text.splitlines()):
-        if line and set(line) <= {"─", "-"}:
-            parts.append([])
-        elif line and not line.startswith(("─ ", "- ")):  # the title in the frame
-            parts[-1].append(line)
-    told = [" ".join(part) for part in parts if ":" in " ".join(part)]  # without a frame, the title is a part too
-    gist = told[0] if told else "bad arguments"
-    meant = re.search(r"Perhaps you meant: (--\S+)", " ".join(" ".join(part) for part in parts))
-    gist = gist[0].lower() + gist[1:]
-    return f"{gist}; did you mean {meant[1]}?" if meant else f"{gist}; see --help"
+        require(module, "train")
+        yield
+    finally:
+        if shown:
+            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
 
 
 def given(words: list[str], *names: str) -> dict[str, str]:

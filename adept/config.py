@@ -16,6 +16,8 @@ from adept.controllers import CONTROLLERS, make_controller
 from adept.names import check_reference, unknown_name
 from adept.schedulers import SCHEDULERS, epoch_arms, paper_scheduler
 
+LARGEST_COUNT, LARGEST_EPOCHS, LARGEST_ROLLOUT = 2**16, 1000, 2**24
+"""Environments, epochs and rows of a rollout beyond which a number is a mistake."""
 RewardSource = Literal["gae-return", "episode-return"]
 NetworkName = Literal["auto", "impala", "nature", "minigrid", "mlp"]
 ADDED = ("stopping", "augmentation_scheduler", "augmentation_scheduler_options", "watch", "watch_every", "watch_rows")
@@ -129,10 +131,18 @@ class Config:
             "watch_rows",
         ):
             self._require(name, isinstance(getattr(self, name), int) and getattr(self, name) >= 1, "a whole number ≥ 1")
+        self._require("environments", self.environments <= LARGEST_COUNT, f"at most {LARGEST_COUNT:,}")
+        self._require("arms", max(self.arms) <= LARGEST_EPOCHS, f"at most {LARGEST_EPOCHS:,} epochs each")
+        if self.batch_size > LARGEST_ROLLOUT:
+            raise ValueError(
+                f"a rollout of {self.environments:,} environments × {self.rollout_length:,} steps has "
+                f"{self.batch_size:,} rows, at most {LARGEST_ROLLOUT:,} are allowed; lower one of the two"
+            )
         for name in ("levels", "seed"):
             self._require(name, isinstance(getattr(self, name), int) and getattr(self, name) >= 0, "a whole number ≥ 0")
-        for name in ("learning_rate", "clip_range", "max_gradient_norm"):
-            self._require(name, 0 < getattr(self, name) < math.inf, "a number > 0")
+        for name in ("learning_rate", "clip_range"):
+            self._require(name, 0 < getattr(self, name) <= 1, "a number > 0 and ≤ 1")
+        self._require("max_gradient_norm", 0 < self.max_gradient_norm < math.inf, "a number > 0")
         for name in ("entropy_coefficient", "value_coefficient", "augmentation_coefficient"):
             self._require(name, 0 <= getattr(self, name) < math.inf, "a number ≥ 0")
         for name in ("discount", "gae_coefficient"):

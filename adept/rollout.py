@@ -303,6 +303,12 @@ class Collector:
         config, flat = self._config, self._storage.flatten(0, 1)
         if flat.is_floating_point() and not bool(torch.isfinite(flat).all()):
             raise ValueError(f"{config.env} gave observations that are not finite numbers; the run stops here")
+        if not np.isfinite(self._rewards).all():
+            step, which = np.argwhere(~np.isfinite(self._rewards))[0].tolist()
+            raise ValueError(
+                f"{config.env} gave the reward {self._rewards[step, which]} in step {step + 1} of the rollout, "
+                f"environment {which + 1} of {config.environments}; rewards must be finite numbers, the run stops here"
+            )
         if not values_given:
             self._values[:] = self._values_of(flat).reshape(self._values.shape)
         extra = np.concatenate([self._observations, *(final[None] for final in finals)])

@@ -16,6 +16,7 @@ from adept.algorithms.stopping import make_rules
 from adept.config import Config, Execution
 from adept.envs import Environments, make_environments
 from adept.envs.base import Array
+from adept.envs.guarded import Guarded
 from adept.flops import forward_flops, policy_flops
 from adept.networks import Actor, TorchActor, make_network
 from adept.plan import Plan, Planner
@@ -53,7 +54,8 @@ class Trainer:
         self.config, self.execution = config, execution or Execution()
         self.device = pick_device(self.execution.device)
         torch.set_num_threads(self.execution.threads)
-        self.environments: Environments = make_environments(config, threads=self.execution.env_threads)
+        threads = self.execution.env_threads
+        self.environments: Environments = Guarded(make_environments(config, threads=threads), config.env)
         shape = self.environments.observation_shape
         seed = stream_seed(config.seed, "network")
         network = make_network(config.network, shape, self.environments.actions, seed)
@@ -204,8 +206,8 @@ def pick_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-        torch.zeros(0, device=device)
-    except (RuntimeError, AssertionError) as error:
+        torch.zeros(1, device=device).item()  # a device that holds no numbers, such as meta, fails here
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise ValueError(f"device {name!r} cannot be used here: {str(error).splitlines()[0]}; try cpu") from error
     return device
 

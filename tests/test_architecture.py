@@ -20,6 +20,7 @@ PACKAGE = Path(__file__).parent.parent / "adept"
 MAY_IMPORT: dict[str, set[str]] = {
     "names": set(),
     "extras": set(),
+    "options": {"names"},
     "seeding": set(),
     "schedulers": {"names"},
     "controllers": {"names", "schedulers"},
@@ -84,7 +85,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "integrations": {"names", "extras", "schedulers", "controllers", "hindsight"},
 }
 # The front door: `cli` finds the command, and a command may open every room. No room may import a command.
-MAY_IMPORT["cli"] = {"names", "extras"}
+MAY_IMPORT["cli"] = {"names", "extras", "options"}
 MAY_IMPORT["commands"] = set(MAY_IMPORT)
 # What `import adept` gives; what needs more than NumPy is opened on first use.
 MAY_IMPORT["__init__"] = {"extras", "schedulers", "controllers", "hindsight", "training"}

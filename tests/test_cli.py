@@ -1,13 +1,19 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from adept.cli import main
+from adept.cli import PIPE_CLOSED, main
+from adept.commands.train import EXAMPLE, default_config
 from adept.runs.records import read_config, read_evaluations, read_iterations
+from adept.studies.grid import shipped_studies
+from tests.faults.mistakes import MISTAKES
 
 TRAIN = ["train", "--env", "minigrid/DoorKey-5x5", "--steps", "8192"]
 
@@ -73,27 +79,7 @@ def test_flops_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["trian"], "did you mean 'train'"),
-        (["train"], "which environment"),
-        (["train", "--env", "minigrid/DoorKey-6x7"], "did you mean 'DoorKey-6x6'"),
-        (["train", "--env", "CartPole-v1"], "backend/name"),
-        (["train", "--env", "nope/x"], "unknown backend 'nope'"),
-        ([*TRAIN, "--sede", "3"], "did you mean --seed"),
-        ([*TRAIN, "--arms", "3", "3"], "distinct"),
-        ([*TRAIN, "--arms", "0"], "whole number ≥ 1"),
-        ([*TRAIN, "--arms", "x"], "--arms"),
-        ([*TRAIN, "--scheduler", "ucbb"], "did you mean 'ucb'"),
-        ([*TRAIN, "--scheduler", "fixed", "--arms", "3", "2"], "exactly one arm"),
-        ([*TRAIN, "--scheduler", "nowhere:Nothing"], "cannot load scheduler"),
-        ([*TRAIN, "--minibatch-size", "100"], "does not divide"),
-        ([*TRAIN, "--device", "cuda:77"], "cannot be used here"),
-        ([*TRAIN, "--out", "/proc/nowhere"], "cannot write"),
-        (["eval", "nowhere"], "is not a run's folder"),
-        (["play", "nowhere", "--video", "out.mp4"], "is not a run's folder"),
-        (["study", "smok", "--out", "x"], "did you mean 'smoke'"),
-    ],
+    ("arguments", "message"), MISTAKES, ids=lambda value: " ".join(value) if isinstance(value, list) else ""
 )
 def test_a_mistake_is_one_line_with_status_2(
     arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
@@ -106,11 +92,79 @@ def test_a_mistake_is_one_line_with_status_2(
     assert message in said.err
     assert said.err.startswith("adept: ")
     assert said.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []  # nothing is left behind
 
 
-def test_a_mistaken_name_leaves_no_folder_behind(tmp_path: Path) -> None:
-    assert main(["train", "--env", "minigrid/DoorKey-6x7", "--out", str(tmp_path)]) == 2
-    assert list(tmp_path.iterdir()) == []
+def test_train_alone_shows_a_command_that_works(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3
+    assert lines[1].strip() == EXAMPLE
+    assert default_config(EXAMPLE.split()[2:]).env == "gymnasium/CartPole-v1"
+
+
+def test_the_help_on_studies_and_on_schedulers(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (
+        ["study"],
+        ["train", "--env", "gymnasium/CartPole-v1"],
+        ["train", "--env", "x/y", "--scheduler", "fixed"],
+    ):
+        with pytest.raises(SystemExit):
+            main([*words, "--help"])
+    said = capsys.readouterr().out
+    for part in (
+        *shipped_studies(),
+        "adept study status DIR",
+        "adept study pack DIR",
+        "--exploration X",
+        "ucb: how many",
+    ):
+        assert part in said
+    assert "--scheduler-options" not in said.rpartition("usage: adept train")[2]  # fixed has none
+
+
+@pytest.mark.parametrize("command", [["--help"], ["study", "--help"], ["flops", "gymnasium/CartPole-v1"]], ids=str)
+def test_a_closed_pipe_is_silent(command: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-m", "adept.cli", *command], stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    assert done.stderr == b""
+    assert done.returncode in (0, 1, PIPE_CLOSED)  # argparse and rich have statuses of their own for it
+
+
+def test_something_is_shown_while_pytorch_loads() -> None:
+    """On a terminal, before torch is imported: shown at once, and wiped afterwards."""
+    code = (
+        "import sys, adept.cli\n"
+        "sys.stderr.isatty = lambda: True\n"
+        "with adept.cli.loading('PyTorch', 'colorsys'): assert 'torch' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True)
+    assert done.stderr.decode() == "loading PyTorch …\r\x1b[2K"
+
+
+@pytest.mark.parametrize("command", ["train", "eval", "play", "study", "report", "flops"])
+def test_options_are_read_before_pytorch_is_loaded(command: str) -> None:
+    code = (
+        "import sys\nfrom adept.cli import main\n"
+        f"assert main([{command!r}, '--nonsense']) == 2\n"
+        "sys.exit('torch' in sys.modules)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
+def test_the_folder_one_stands_in_is_no_place_for_modules(tmp_path: Path) -> None:
+    """A file that has the name of something PyTorch looks for must not be executed."""
+    (tmp_path / "opt_einsum.py").write_text("open('executed', 'w')")
+    (tmp_path / "mine.py").write_text("from adept import RoundRobin\nclass Mine(RoundRobin): pass")
+    command = [str(Path(sys.executable).parent / "adept"), "train", "--env", "gymnasium/CartPole-v1", "--scheduler",
+               "mine:Mine", "--arms", "2", "1", "--steps", "512", "--environments", "2", "--rollout-length", "32",
+               "--minibatch-size", "32", "--out", "runs", "--json"]  # fmt: skip
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["state"] == "done"
+    assert not (tmp_path / "executed").exists()
 
 
 def test_a_video_of_another_kind_is_refused(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,8 +184,6 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_missing_extra_names_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    import sys
-
-    monkeypatch.setitem(sys.modules, "tyro", None)
+    monkeypatch.setitem(sys.modules, "rich", None)
     assert main(["train", "--env", "minigrid/DoorKey-6x6"]) == 2
     assert "pip install 'adept-rl[train]'" in capsys.readouterr().err

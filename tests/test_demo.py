@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from adept.cli import main
-from adept.runs.runner import summary
+from adept.runs.summary import summary
 
 pytest.importorskip("envpool")
 

@@ -6,12 +6,11 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
-
-import tyro
+from typing import Any
 
 from adept.cli import parse, print_json
 from adept.hindsight.advice import Advice
+from adept.options import Positional
 from adept.runs.advice import read_advice
 
 
@@ -19,7 +18,7 @@ from adept.runs.advice import read_advice
 class AdviseOptions:
     """Say whether a run's updates stopped short or overshot, from which epoch on nothing was gained, what to try."""
 
-    run: Annotated[Path, tyro.conf.Positional]
+    run: Positional[Path]
     """the run's folder; it may still be running"""
     json: bool = False
     """print one JSON object"""

@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.table import Table
 
 from adept.cli import parse, print_json
-from adept.commands.screen import cost
 from adept.report import ReportOptions, build_report
-from adept.runs.panel import number
-from adept.runs.runner import summary
+from adept.runs.summary import summary
+from adept.runs.text import flops as cost
+from adept.runs.text import number
 from adept.studies.driver import run_study
 from adept.studies.engines.local import LocalEngine
 from adept.studies.grid import load_study

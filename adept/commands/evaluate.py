@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-import tyro
-
-from adept.cli import parse, print_json
+from adept.cli import loading, parse, print_json
 from adept.config import Execution
-from adept.runs.evaluation import evaluate
-from adept.runs.panel import number
-from adept.runs.records import append_evaluation
+from adept.envs import backend_of
+from adept.options import Positional
+from adept.runs.records import append_evaluation, read_config
+from adept.runs.text import number
 
 
 @dataclass(frozen=True)
 class EvalOptions:
     """Play episodes with a run's newest checkpoint and add the score to its evaluation.csv."""
 
-    run: Annotated[Path, tyro.conf.Positional]
+    run: Positional[Path]
     """the run's folder"""
     episodes: int = 100
     """episodes to play"""
@@ -30,6 +30,8 @@ class EvalOptions:
     seed: int = 0
     """of the episodes"""
     execution: Execution = field(default_factory=Execution)
+    trust: bool = False
+    """import the module that the run's environment names (gymnasium/module:Id)"""
     json: bool = False
     """print one JSON object"""
 
@@ -37,9 +39,13 @@ class EvalOptions:
 def run(words: list[str]) -> int:
     """Carry out the command."""
     options = parse(EvalOptions, "eval", words)
+    with loading("PyTorch"):
+        from adept.runs.checking import check_threads
+        from adept.runs.evaluation import evaluate
+    check_threads(options.execution)
     result = evaluate(
         options.run, episodes=options.episodes, levels=options.levels, deterministic=options.deterministic,
-        seed=options.seed, execution=options.execution,
+        seed=options.seed, execution=options.execution, trust=options.trust, on_episode=show_episode,
     )  # fmt: skip
     row = result.row()
     append_evaluation(options.run, row)
@@ -47,6 +53,14 @@ def run(words: list[str]) -> int:
         print_json({**row, "returns": result.returns})
     else:
         spread = number(row["return_std"])
-        print(f"return {number(row['return_mean'])} ± {spread} (deviation over {row['episodes']} episodes)")
-        print(f"length {number(row['length_mean'])}; policy of step {row['step']:,}; {row['levels']} levels")
+        print(f"return {number(row['return_mean'])} ± {spread} (standard deviation over {row['episodes']} episodes)")
+        levels = f"; {row['levels']} levels" if backend_of(read_config(options.run)).has_test_levels else ""
+        print(f"length {number(row['length_mean'])}; policy of step {row['step']:,}{levels}")
     return 0
+
+
+def show_episode(ended: int, episodes: int) -> None:
+    """Show on a terminal how many episodes have ended."""
+    if sys.stderr.isatty():
+        end = "\r\x1b[2K" if ended == episodes else ""
+        print(f"\rplaying: {ended} of {episodes} episodes{end}", end="", file=sys.stderr, flush=True)

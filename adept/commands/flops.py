@@ -5,28 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-import tyro
-import tyro.conf
 from rich.table import Table
 
-from adept.cli import parse, print_json
-from adept.commands.screen import cost, make_console
+from adept.cli import loading, parse, print_json
+from adept.commands.screen import make_console
 from adept.config import Config
 from adept.cost import epoch, iteration, ratio, sampling
 from adept.envs import backend_of
-from adept.flops import build_network, forward_flops, paper_forward_macs
+from adept.options import Metavar, Positional
 from adept.presets import preset
+from adept.runs.text import flops as cost
 
 
 @dataclass(frozen=True)
 class FlopsOptions:
     """Count the compute of an agent, and what each arm saves against always using the largest."""
 
-    env: tyro.conf.Positional[str]
+    env: Positional[str]
     """environment as backend/name, for example procgen/bigfish"""
     algo: str = "ppo"
     """algorithm that updates the agent: ppo or drac"""
-    arms: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="K [K ...]")] = None
+    arms: Annotated[tuple[int, ...] | None, Metavar("K")] = None
     """numbers of update epochs to choose from; the preset's where none are given"""
     json: bool = False
     """print one JSON object, on stdout"""
@@ -35,7 +34,8 @@ class FlopsOptions:
 def run(words: list[str]) -> int:
     """Carry out the command."""
     options = parse(FlopsOptions, "flops", words)
-    result = flops(options)
+    with loading("PyTorch"):
+        result = flops(options)
     if options.json:
         print_json(result)
     return 0
@@ -46,6 +46,9 @@ def flops(options: FlopsOptions) -> dict[str, Any]:
     config = preset(options.env, options.algo, "ucb")
     if options.arms:
         config = replace(config, arms=options.arms)
+    from adept.runs.checking import check_run  # what `adept train` refuses has no compute to count
+
+    check_run(config)
     result = accounting(config)
     if not options.json:
         show_flops(result)
@@ -54,6 +57,8 @@ def flops(options: FlopsOptions) -> dict[str, Any]:
 
 def accounting(config: Config) -> dict[str, Any]:
     """Return the compute of a configuration as one JSON-safe object; docs/compute.md explains its numbers."""
+    from adept.flops import build_network, forward_flops, paper_forward_macs
+
     network, shape = build_network(config)
     forward, arms = forward_flops(network, shape), config.arms
     result: dict[str, Any] = {

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-import tyro
-
-from adept.cli import parse
-from adept.runs.evaluation import write_video
+from adept.cli import loading, parse
+from adept.options import Positional
 
 
 @dataclass(frozen=True)
 class PlayOptions:
     """Write a video of a run's newest checkpoint at play."""
 
-    run: Annotated[Path, tyro.conf.Positional]
+    run: Positional[Path]
     """the run's folder"""
     video: Path
     """file to write, ending in .mp4 or .gif"""
@@ -28,14 +26,18 @@ class PlayOptions:
     """take the most likely action instead of sampling"""
     seed: int = 0
     """of the episodes"""
+    trust: bool = False
+    """import the module that the run's environment names (gymnasium/module:Id)"""
 
 
 def run(words: list[str]) -> int:
     """Carry out the command."""
     options = parse(PlayOptions, "play", words)
+    with loading("PyTorch"):
+        from adept.runs.evaluation import write_video
     count = write_video(
         options.run, options.video, episodes=options.episodes, levels=options.levels,
-        deterministic=options.deterministic, seed=options.seed,
+        deterministic=options.deterministic, seed=options.seed, trust=options.trust,
     )  # fmt: skip
-    print(f"{options.video}: {count} pictures")
+    print(f"{options.video}: {count} frames")
     return 0

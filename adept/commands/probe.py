@@ -8,14 +8,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import tyro
-import tyro.conf
 from rich.table import Table
 
 from adept.cli import parse, print_json
 from adept.commands.screen import make_console
 from adept.controllers import CONTROLLERS
 from adept.names import unknown_name
+from adept.options import Metavar, Positional
 from adept.presets import preset
 from adept.probe.effects import ArmEffects, effects
 from adept.probe.placebo import Placebo, placebos, preference
@@ -25,7 +24,7 @@ from adept.probe.strides import BAND, ENOUGH, NOISES, UPDATES, strides
 from adept.report.statistics import Estimate
 from adept.schedulers import scheduler_class, scheduler_options
 
-Arms = Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="K [K ...]")]
+Arms = Annotated[tuple[int, ...] | None, Metavar("K")]
 VERDICTS = {
     "none": "No arm is preferred",
     "cheapest": "The cheapest arm is preferred in {cheapest} of {runs} runs, which saves compute and claims nothing",
@@ -38,7 +37,7 @@ VERDICTS = {
 class ProbeOptions:
     """Say whether a scheduler prefers arms on rewards that it cannot have changed, and whether it finds better ones."""
 
-    scheduler: tyro.conf.Positional[str]
+    scheduler: Positional[str]
     """a scheduler's name (ucb, …), package.module:Class, which is imported, or a controller's name (hindsight, …)"""
     records: Path | None = None
     """a study's folder: the rewards of its runs with fixed epochs are the placebo, its round robin shows the effects"""
@@ -58,15 +57,15 @@ class ProbeOptions:
 class BranchOptions:
     """Stop a run at several stages, update from each with every K, and measure the true return of what came of it."""
 
-    env: tyro.conf.Positional[str]
+    env: Positional[str]
     """environment as backend/name, for example minigrid/DoorKey-6x6"""
     out: Path
     """folder of the table of branches"""
     seed: int = 1
     """of the run"""
-    arms: Annotated[tuple[int, ...], tyro.conf.arg(metavar="K [K ...]")] = (1, 2, 4, 8)
+    arms: Annotated[tuple[int, ...], Metavar("K")] = (1, 2, 4, 8)
     """numbers of epochs that are tried"""
-    stages: Annotated[tuple[int, ...], tyro.conf.arg(metavar="N [N ...]")] = (10, 40, 160)
+    stages: Annotated[tuple[int, ...], Metavar("N")] = (10, 40, 160)
     """iterations after which the run is stopped"""
     repeats: int = 12
     """rollouts from each stage"""

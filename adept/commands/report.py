@@ -3,32 +3,42 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
-import tyro.conf
-
 from adept.cli import parse, print_json
+from adept.config import Config
+from adept.names import unknown_name
+from adept.options import Positional
 from adept.report import ReportOptions, build_report, check_report
+
+MOST_RESAMPLES = 1_000_000
 
 
 @dataclass(frozen=True)
 class ReportCommand(ReportOptions):
     """Write a report of one or several studies, or of other people's TensorBoard logs."""
 
-    directories: tyro.conf.Positional[tuple[Path, ...]]
+    directories: Positional[tuple[Path, ...]]
     """folders of studies, or of TensorBoard logs laid out as METHOD/TASK/RUN or with CleanRL's run names"""
     check: bool = False
     """write nothing; fail where the written report no longer follows from the records"""
     json: bool = False
     """print the facts as one JSON object, on stdout"""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.resamples > MOST_RESAMPLES:
+            raise ValueError(f"--resamples must be at most {MOST_RESAMPLES:,}, got {self.resamples:,}")
+        keys = [entry.name for entry in fields(Config)]
+        for key in self.allow:
+            if key not in keys:
+                raise unknown_name("configuration key in --allow", key, keys)
+
 
 def run(words: list[str]) -> int:
     """Carry out the command."""
     options = parse(ReportCommand, "report", words)
-    if not options.directories:
-        raise ValueError("report: of which study? Give its folder, for example results/minigrid")
     if options.check:
         differences = check_report(options)
         for difference in differences:

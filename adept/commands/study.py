@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import math
 import sys
+import tempfile
+import textwrap
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import tyro.conf
 from rich.table import Table
 
-from adept.cli import parse, print_json
-from adept.commands.screen import cost, make_console
+from adept.cli import loading, parse, print_json
+from adept.commands.screen import make_console
 from adept.config import Execution
 from adept.extras import require
+from adept.options import Positional
 from adept.runs.records import STATES
+from adept.runs.text import duration
+from adept.runs.text import flops as cost
 from adept.studies.driver import check_continuation, run_study
 from adept.studies.engines import Engine
 from adept.studies.engines.local import LocalEngine
 from adept.studies.estimate import estimate, sources
-from adept.studies.grid import load_study
-from adept.studies.progress import duration
+from adept.studies.grid import load_study, shipped_studies
 from adept.studies.results import StudyResults, load_results, pack, results_of
 from adept.studies.work import Settings, last_iteration
 
@@ -31,7 +34,7 @@ from adept.studies.work import Settings, last_iteration
 class StudyOptions:
     """Run a study, or continue it: the same command picks up whatever is not done."""
 
-    study: tyro.conf.Positional[str]
+    study: Positional[str]
     """name of a shipped study, or a TOML file"""
     out: Path
     """folder of the study; one that holds it already is continued"""
@@ -51,16 +54,35 @@ class StudyOptions:
     """list the runs with estimated FLOPs and time, and run nothing"""
     energy: bool = False
     """measure energy with CodeCarbon"""
+    test_episodes: int | None = None
+    """episodes on test levels at the end of a run, 0 for none; by default 100 where there are such levels"""
+    trust: bool = False
+    """import the code that the study's file names: schedulers and environments as package.module:Name"""
     execution: Execution = field(default_factory=Execution)
     json: bool = False
     """print one JSON object at the end, on stdout"""
+
+    def __post_init__(self) -> None:
+        if self.workers < 1:
+            raise ValueError(f"--workers must be a whole number ≥ 1, got {self.workers}")
+        for name in ("retries", "test_episodes", "cpus", "gpus"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < math.inf:
+                raise ValueError(f"--{name.replace('_', '-')} must be a number ≥ 0, got {value}")
+        if self.engine == "local" and self.address is not None:
+            raise ValueError(f"--address {self.address} is for --engine ray; add that, or leave the address out")
+        place = next(folder for folder in (self.out, *self.out.absolute().parents) if folder.exists())
+        try:
+            tempfile.TemporaryFile(dir=place).close()
+        except OSError as error:
+            raise ValueError(f"--out {self.out} cannot be written: {error.strerror}; choose another") from error
 
 
 @dataclass(frozen=True)
 class StatusOptions:
     """Show how a study stands, or pack its records into one file."""
 
-    directory: tyro.conf.Positional[Path]
+    directory: Positional[Path]
     """folder of the study"""
     json: bool = False
     """print one JSON object, on stdout"""
@@ -78,10 +100,22 @@ def run(words: list[str]) -> int:
             if not options.json:
                 print(f"{file}: {file.stat().st_size:,} bytes; the folder runs/ is not needed to report")
             return _end({"file": str(file), "bytes": file.stat().st_size}, options.json)
-    wanted = parse(StudyOptions, "study", words)
+    wanted = parse(StudyOptions, "study", words, description=help_text())
     result, code = study(wanted)
     _end(result, wanted.json)
     return code
+
+
+def help_text() -> str:
+    """Return what stands above the options in the help."""
+    names = textwrap.indent(textwrap.fill(", ".join(shipped_studies()), 78, break_on_hyphens=False), "  ")
+    return (
+        f"{StudyOptions.__doc__}\n\n"
+        "  adept study NAME --out DIR     run it, or continue it\n"
+        "  adept study status DIR         show how it stands\n"
+        "  adept study pack DIR           store its records in one file\n\n"
+        f"Studies that come with the package:\n{names}"
+    )
 
 
 def _end(result: dict[str, Any], json: bool) -> int:
@@ -101,8 +135,13 @@ def study(options: StudyOptions) -> tuple[dict[str, Any], int]:
         return dry_run(results_of(declared, options.out), options.workers, quiet=options.json), 0
     if options.energy:
         require("codecarbon", "energy")
+    with loading("PyTorch"):
+        require("torch", "train")
     command = (Path(sys.argv[0]).name, *sys.argv[1:])
-    settings = Settings(execution=options.execution, energy=options.energy, command=command)
+    settings = Settings(
+        execution=options.execution, energy=options.energy, test_episodes=options.test_episodes, trust=options.trust,
+        command=command,
+    )  # fmt: skip
     try:
         results = run_study(declared, options.out, make_engine(options), settings)
     except KeyboardInterrupt:
@@ -116,8 +155,6 @@ def study(options: StudyOptions) -> tuple[dict[str, Any], int]:
 def make_engine(options: StudyOptions) -> Engine:
     """Return the engine asked for."""
     if options.engine == "local":
-        if options.address is not None:
-            raise ValueError(f"--address {options.address} is for --engine ray; add that, or leave the address out")
         return LocalEngine(options.workers, options.retries)
     from adept.studies.engines.ray import RayEngine
 

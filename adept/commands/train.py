@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
-
-from rich.console import Console
+from typing import Annotated, Any, Literal
 
 from adept import envs, presets
-from adept.cli import given, parse, print_json
+from adept.cli import given, loading, parse, print_json
 from adept.config import Config, Execution
-from adept.controllers import CONTROLLERS, make_controller
-from adept.envs import make_environments
+from adept.controllers import CONTROLLERS, controller_options, make_controller
 from adept.extras import require
+from adept.options import Metavar, check_names
 from adept.presets import preset
 from adept.runs.advice import read_advice
-from adept.runs.panel import Screen, result_table
 from adept.runs.records import CHECKPOINT_SECONDS, run_path
-from adept.runs.runner import run_one
-from adept.schedulers import paper_scheduler
+from adept.runs.text import duration
+from adept.runs.trust import import_named, named_environments, named_schedulers
+from adept.schedulers import paper_scheduler, scheduler_class, scheduler_options
+
+EXAMPLE = "adept train --env gymnasium/CartPole-v1 --steps 50000"
+GUIDE = f"""train: --env is required: the environment as backend/name. For example, in about a minute on a CPU:
+  {EXAMPLE}
+`adept train --help` lists backends' presets and all options; `adept train --env ENV --help` shows ENV's defaults."""
+LONG_SECONDS = 24 * 3600.0
+"""A run expected to take longer is warned of."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,8 @@ class TrainOptions:
     """folder that the run's own folder is made in"""
     checkpoint_seconds: float = CHECKPOINT_SECONDS
     """time between checkpoints; it changes no number"""
+    test_episodes: Annotated[int | None, Metavar("N")] = None
+    """episodes played at the end, 0 for none; by default 100 where there are test levels (Procgen), else none"""
     track: Literal["tensorboard", "wandb"] = "tensorboard"
     """where to log besides the run's folder; wandb comes on top of TensorBoard"""
     quiet: bool = False
@@ -40,26 +49,42 @@ class TrainOptions:
     json: bool = False
     """print one JSON object at the end, on stdout"""
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.checkpoint_seconds < float("inf"):
+            raise ValueError(f"--checkpoint-seconds must be a number ≥ 0, got {self.checkpoint_seconds}")
+        if self.test_episodes is not None and self.test_episodes < 0:
+            raise ValueError(f"--test-episodes must be a whole number ≥ 0, got {self.test_episodes}")
+
 
 def run(words: list[str]) -> int:
     """Carry out the command."""
+    if not words:
+        print(f"adept: {GUIDE}", file=sys.stderr)
+        return 2
     description = f"{TrainOptions.__doc__}\n\nEnvironments:\n{envs.summary()}\n\nPresets:\n{presets.summary()}"
-    options = parse(TrainOptions, "train", words, TrainOptions(default_config(words)), description)
-    config = options.config
-    make_environments(config, count=1).close()  # a mistake in the name shall leave no folder behind
-    if options.track == "wandb":
-        require("wandb", "wandb")
-    path = run_path(options.out, config)
+    default = TrainOptions(default_config(words))
+    docs = knob_docs(default.config.scheduler)
+    options = parse(
+        TrainOptions, "train", words, default, description, docs=docs, hidden=() if docs else ("scheduler_options",)
+    )
+    with loading("PyTorch"):
+        from adept.runs.panel import Screen, result_table
+        from adept.runs.runner import run_one
+    check(options)
+    config, path = options.config, run_path(options.out, options.config)
     title = f" {config.env} · {config.algo} · {config.scheduler} · seed {config.seed} "
     with Screen(title, quiet=options.quiet) as screen:
         summary = run_one(
-            config, path, options.execution, on_start=screen.start, on_record=screen,
+            config, path, options.execution, on_start=screen.start, on_record=screen, on_episode=screen.episode,
             checkpoint_seconds=options.checkpoint_seconds, wandb=options.track == "wandb",
+            test_episodes=options.test_episodes,
         )  # fmt: skip
     advice = read_advice(path).sentences if config.watch and summary["state"] == "done" else ()
     if options.json:
         print_json({**summary, "advice": advice})
     else:
+        from rich.console import Console
+
         Console().print(result_table(summary))
         for sentence in advice:
             Console().print(sentence, highlight=False)
@@ -69,17 +94,55 @@ def run(words: list[str]) -> int:
     return 0
 
 
+def check(options: TrainOptions) -> None:
+    """Find mistakes before a folder is made, and warn of what is large."""
+    from adept.runs.checking import check_run
+    from adept.studies.estimate import rate_for
+
+    config = options.config
+    import_named([*named_schedulers(config), *named_environments(config)])
+    warnings = check_run(config, options.execution)
+    if options.track == "wandb":
+        require("wandb", "wandb")
+    rate = rate_for(config, {})
+    seconds = config.steps * (rate.sampling + rate.update * sum(config.arms) / len(config.arms))
+    if seconds > LONG_SECONDS:
+        warnings.append(f"this may take {duration(seconds)} on one CPU core ({rate.source}); lower --steps to try it")
+    if not options.quiet:
+        for warning in warnings:
+            print(f"adept: warning: {warning}", file=sys.stderr)
+
+
 def default_config(words: list[str]) -> Config:
     """Return the preset of the environment, algorithm and scheduler named, every knob of the scheduler filled in."""
-    named = given(words, "env", "algo", "scheduler", "arms")
-    if "env" not in named:
-        if not {"-h", "--help"} & set(words):
-            raise ValueError("train: which environment? Give --env backend/name, for example minigrid/DoorKey-6x6")
-        named["env"] = "minigrid/DoorKey-6x6"
-    named.pop("arms", None)
-    config = preset(**named)
+    named = given(words, "env", "algo", "scheduler")
+    helping = bool({"-h", "--help"} & set(words))
+    try:
+        if "env" not in named and not helping:
+            raise ValueError(
+                "train: --env is required: the environment as backend/name, for example minigrid/DoorKey-6x6"
+            )
+        config = preset(**{"env": "minigrid/DoorKey-6x6", **named})
+        import_named(named_schedulers(config))
+        knobs = knobs_of(config)
+    except ValueError:
+        check_names(TrainOptions, "train", words, TrainOptions(preset("minigrid/DoorKey-6x6")))
+        raise
+    return replace(config, scheduler_options=knobs)
+
+
+def knob_docs(name: str) -> dict[str, str]:
+    """Return what the options of a scheduler or controller mean, by the section Args of its docs; none has none."""
+    cls: type[Any] = CONTROLLERS[name] if name in CONTROLLERS else scheduler_class(name)
+    names = controller_options(cls) if name in CONTROLLERS else scheduler_options(cls)
+    section = inspect.cleandoc(cls.__doc__ or "").partition("Args:\n")[2]
+    found = re.findall(r"^    (\w+): ((?:.|\n        )+)", section, re.MULTILINE)
+    written = {key: " ".join(text.split()).rstrip(".") for key, text in found}
+    return {key: f"{name}: {written.get(key, 'an option of its own')}" for key in names}
+
+
+def knobs_of(config: Config) -> dict[str, float | str]:
+    """Return every option of what chooses the epochs, at the preset's value or its own default."""
     if config.scheduler in CONTROLLERS:
-        chooser: Any = make_controller(config.scheduler, max(config.arms), seed=0, **config.scheduler_options)
-    else:
-        chooser = paper_scheduler(config.scheduler, config.arms, seed=0, **config.scheduler_options)
-    return replace(config, scheduler_options=dict(chooser.options))
+        return dict(make_controller(config.scheduler, max(config.arms), seed=0, **config.scheduler_options).options)
+    return dict(paper_scheduler(config.scheduler, config.arms, seed=0, **config.scheduler_options).options)

@@ -75,6 +75,8 @@ def _encoder(name: str, space: Any) -> tuple[Callable[[Any], Any], tuple[int, ..
         return (lambda image: image), space.shape, np.uint8
     if space.is_np_flattenable:
         length = spaces.flatdim(space)
+        if not length:
+            raise ValueError(f"{name} has observations of {space}, which hold no number; there is nothing to act on")
         return (lambda observation: spaces.flatten(space, observation)), (length,), np.float32
     raise ValueError(f"{name} has observations of {space}; only what Gymnasium can flatten, and images, fit")
 

@@ -22,6 +22,7 @@ from adept.report.summary import Summary, summarize
 from adept.report.tables import TABLES
 from adept.report.wording import interval, markdown, number, percent
 from adept.runs.files import write_aside
+from adept.runs.foreign import read_json
 
 PAGE, FACTS, README = "report.html", "report.json", "README.md"
 
@@ -69,7 +70,8 @@ def build_report(options: ReportOptions) -> dict[str, Any]:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_aside(path, functools.partial(_write, content))
     for name in stale:
-        (output / name).unlink(missing_ok=True)
+        if _own_file(name):
+            (output / name).unlink(missing_ok=True)
     return {"page": str(output / PAGE), **facts}
 
 
@@ -191,10 +193,18 @@ def _write(content: bytes, file: IO[bytes]) -> None:
     file.write(content)
 
 
+def _own_file(name: str) -> bool:
+    """Say whether a name may be one that a report wrote: a plain one at its top, in figures/ or in tables/."""
+    folder, _, file = name.rpartition("/")
+    return folder in ("", "figures", "tables") and re.fullmatch(r"\w[\w.-]*", file) is not None
+
+
 def _read_facts(output: Path) -> dict[str, Any]:
+    """Return what a written report says of itself; nothing where it cannot be read."""
     try:
-        facts: dict[str, Any] = json.loads((output / FACTS).read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError):
+        shape = {"files?": [str], "made_with?": {"matplotlib?": str}}
+        facts: dict[str, Any] = read_json(output / FACTS, shape)
+    except ValueError:
         return {}
     return facts
 

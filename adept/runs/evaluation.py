@@ -15,6 +15,7 @@ from adept.algorithms.learner import load_network
 from adept.config import Config, Execution
 from adept.envs import Array, Environments, backend_of, make_environments
 from adept.envs.base import Continuous
+from adept.envs.guarded import Guarded
 from adept.extras import require
 from adept.networks import TorchActor, make_network
 from adept.rollout import ObservationNormalizer
@@ -114,10 +115,11 @@ def evaluate(
     config = _checked(path, episodes, levels, trust)
     execution = execution or Execution()
     torch.set_num_threads(execution.threads)
-    count = min(backend_of(config).evaluation_environments, episodes)
-    environments = make_environments(
-        config, count=count, threads=execution.env_threads, evaluating=True, test_levels=levels == "test"
+    count, test = min(backend_of(config).evaluation_environments, episodes), levels == "test"
+    environments: Environments = make_environments(
+        config, count=count, threads=execution.env_threads, evaluating=True, test_levels=test
     )
+    environments = Guarded(environments, config.env)
     try:
         device = execution.device
         policy = SavedPolicy(path, environments, deterministic=deterministic, seed=seed, device=device)
@@ -172,7 +174,10 @@ def frames(
 ) -> Iterator[Array]:  # fmt: skip
     """Yield pictures of the saved policy at play."""
     config = _checked(path, episodes, levels, trust)
-    environments = make_environments(config, count=1, render=True, evaluating=True, test_levels=levels == "test")
+    environments: Environments = make_environments(
+        config, count=1, render=True, evaluating=True, test_levels=levels == "test"
+    )
+    environments = Guarded(environments, config.env)
     try:
         policy = SavedPolicy(path, environments, deterministic=deterministic, seed=seed)
         observations = environments.restart(stream_seed(config.seed, "evaluation", seed))

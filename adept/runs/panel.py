@@ -19,6 +19,7 @@ from rich.text import Text
 from adept import cost
 from adept.config import Config
 from adept.hindsight.advice import advise
+from adept.runs.text import duration, number
 from adept.training import Record, Trainer
 
 PLAIN_SECONDS = 10.0
@@ -34,11 +35,9 @@ class Progress:
     def __init__(self, config: Config, forward_flops: int, iteration: int) -> None:
         self.config = config
         self._largest = forward_flops * cost.iteration(config, max(config.arms))
-        self._first = iteration
-        self._spent_before: float | None = None
         self._choices = Counter(dict.fromkeys(config.arms, 0))
-        self._moments: deque[tuple[float, float]] = deque([(time.monotonic(), iteration * config.batch_size)])
-        self._moments = deque(self._moments, maxlen=RATE_ITERATIONS + 1)
+        start = (time.monotonic(), float(iteration * config.batch_size))
+        self._moments: deque[tuple[float, float]] = deque([start], maxlen=RATE_ITERATIONS + 1)
         self.record: Record = {}
         self._judged: list[Record] = []
         self.headline = ""
@@ -98,7 +97,7 @@ class Screen:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave the last picture standing."""
+        """Leave the last panel standing."""
         if self._live is not None and not self._quiet:
             self._live.stop()
 
@@ -107,6 +106,17 @@ class Screen:
         self._progress = Progress(trainer.config, trainer.forward_flops, trainer.iteration)
         if trainer.iteration and not self._quiet:
             self._console.print(f"continuing after iteration {trainer.iteration}", highlight=False)
+
+    def episode(self, ended: int, episodes: int) -> None:
+        """Show how many episodes of the evaluation at the end are over."""
+        if self._quiet:
+            return
+        text = f"evaluating: {ended} of {episodes} episodes"
+        if self._live is not None:
+            self._live.update(Panel(Text(text), title=self._title, title_align="left", border_style="cyan"))
+        elif ended == episodes or time.monotonic() - self._printed >= PLAIN_SECONDS:
+            print(text, file=sys.stderr, flush=True)
+            self._printed = time.monotonic()
 
     def __call__(self, record: Record) -> None:
         """Show one record."""
@@ -169,22 +179,6 @@ def _arms(progress: Progress) -> Table:
         bar = Text("█" * round(share * 30), style="cyan" if chosen else "blue")
         table.add_row(Text(str(arm), style="bold" if chosen else ""), bar, f"{share:.0%}", number(score))
     return table
-
-
-def number(value: float) -> str:
-    """Return a number in a few digits, or a dash where there is none."""
-    return "–" if math.isnan(value) else f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
-
-
-def duration(seconds: float) -> str:
-    """Return a length of time as people say it."""
-    if not math.isfinite(seconds):
-        return "?"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes:02d} min"
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
 def result_table(summary: dict[str, Any]) -> Table:

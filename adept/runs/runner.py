@@ -28,9 +28,9 @@ from adept.runs.records import (
     append_evaluation,
     read_config,
     read_evaluations,
-    read_iterations,
     read_status,
 )
+from adept.runs.summary import summary
 from adept.runs.tracking import TensorBoard, Tracker, WeightsAndBiases
 from adept.training import Record, Trainer
 
@@ -155,26 +155,6 @@ def _train(
     finally:
         for tracker in trackers:
             tracker.close()
-
-
-def summary(path: Path) -> dict[str, Any]:
-    """Return how a run stands, as one JSON-safe object."""
-    columns = read_iterations(path)
-    result: dict[str, Any] = {"run": str(path), **read_status(path)}
-    result |= {"unreadable_rows": columns.unreadable} if columns.unreadable else {}
-    if columns and len(columns["step"]):
-        last = {name: values[-1].item() for name, values in columns.items()}
-        epochs = columns["epochs_done"]
-        result |= {name: int(last[name]) for name in ("iteration", "step", "episodes", "gradient_steps", "flops")}
-        result |= {"score": _finite(last["score"]), "seconds": round(last["seconds"], 3)}
-        result |= {"epochs": int(epochs.sum())}
-        arms = sorted(set(columns["epochs"].astype(int).tolist()), reverse=True)
-        result["shares"] = {str(arm): float((columns["epochs"] == arm).mean()) for arm in arms}
-    return result
-
-
-def _finite(value: float) -> float | None:
-    return value if value == value else None
 
 
 @contextlib.contextmanager

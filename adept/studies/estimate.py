@@ -10,7 +10,7 @@ from adept import cost
 from adept.config import Config
 from adept.envs import backend_of
 from adept.extras import MissingExtra
-from adept.flops import build_network, forward_flops
+from adept.runs.trust import named_environments
 from adept.studies.results import Cell, StudyResults
 
 UNKNOWN_RATE = (200.0, 10.0)
@@ -96,7 +96,11 @@ def sources(estimates: Iterable[Estimate]) -> list[str]:
 
 
 def _forward(config: Config) -> int | None:
+    if named_environments(config):  # an estimate imports nothing that a file names
+        return None
     try:
+        from adept.flops import build_network, forward_flops  # here, so that a rate can be had without PyTorch
+
         return forward_flops(*build_network(config))
     except MissingExtra:
         return None

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from adept.runs.text import duration
 from adept.studies.engines import Event
 from adept.studies.results import StudyResults
 from adept.studies.work import Job, last_iteration
@@ -130,15 +131,3 @@ class _Bars:
     def close(self) -> None:
         """Leave the terminal as it was."""
         self._progress.stop()
-
-
-def duration(seconds: float) -> str:
-    """Return a span of time in the two units that matter."""
-    seconds = round(seconds)
-    if seconds < 60:
-        return f"{seconds} s"
-    if seconds < 3600:
-        return f"{seconds // 60} min {seconds % 60:02d} s"
-    if seconds < 48 * 3600:
-        return f"{seconds // 3600} h {seconds % 3600 // 60:02d} min"
-    return f"{seconds / 86400:.1f} days"

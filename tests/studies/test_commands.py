@@ -10,8 +10,10 @@ from adept.commands import flops as flops_command
 from adept.commands import study as commands
 from adept.envs import BACKENDS
 from adept.runs.energy import EnergyMeter
+from adept.runs.text import duration
+from adept.runs.text import flops as cost
 from adept.studies.estimate import estimate
-from adept.studies.progress import Progress, duration
+from adept.studies.progress import Progress
 from adept.studies.results import load_results, results_of
 from adept.studies.work import last_iteration, mark_failed
 
@@ -74,7 +76,7 @@ def test_flops_prints_its_object(capsys):
     [(None, "?"), (0, "0 FLOP"), (999, "999 FLOP"), (61_218_816, "61.22 MFLOP"), (1.53e16, "15.3 PFLOP")],
 )
 def test_cost(value, text):
-    assert commands.cost(value) == text
+    assert cost(value) == text
 
 
 @pytest.mark.parametrize(
@@ -83,12 +85,6 @@ def test_cost(value, text):
 )
 def test_duration(seconds, text):
     assert duration(seconds) == text
-
-
-def test_an_address_without_ray_is_a_mistake(tmp_path):
-    options = commands.StudyOptions("smoke", tmp_path, address="auto")
-    with pytest.raises(ValueError, match="is for --engine ray"):
-        commands.make_engine(options)
 
 
 def test_the_last_iteration_is_of_a_whole_line(tmp_path):

@@ -1,0 +1,271 @@
+"""A command's options from its dataclass: the fields' names, types, defaults and docs are written once.
+
+A nested dataclass gives its fields without a prefix. A mapping gives an option for each of its names, and takes further
+pairs of names and values. A mistake is a `ValueError` of one line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import dataclasses
+import difflib
+import inspect
+import itertools
+import math
+import textwrap
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, Literal, NoReturn, TypeVar
+
+from adept.names import unknown_name
+
+T = TypeVar("T")
+Options = TypeVar("Options")
+
+
+@dataclass(frozen=True)
+class Metavar:
+    """How the value of an option is called in the help, as in `Annotated[int, Metavar("K")]`."""
+
+    name: str
+
+
+_POSITIONAL = object()
+Positional = Annotated[T, _POSITIONAL]
+"""The type of a field that is given by its place, without a name."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose mistakes are `ValueError`s."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing and leaving."""
+        raise ValueError(message.removeprefix("argument "))
+
+
+def parse_options(
+    cls: type[Options], command: str, words: Sequence[str], default: Options | None = None, *,
+    description: str = "", docs: Mapping[str, str] | None = None, hidden: Sequence[str] = (),
+) -> Options:  # fmt: skip
+    """Read a command's options into its dataclass.
+
+    `default` has the values of what is not given; `docs` describes names of mappings; `hidden` names fields that are
+    no options.
+    """
+    fields = [field for field in _fields(cls, default, docs or {}) if field.name not in hidden]
+    check_names(cls, command, words, default)
+    places = [field.flag for field in fields if field.positional]
+    parser = Parser(
+        prog=f"adept {command}", usage=" ".join([f"adept {command}", *places, "[OPTIONS]"]), allow_abbrev=False,
+        description=description or cls.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    groups: dict[str, Any] = {"": parser}
+    for field in fields:
+        if field.group not in groups:
+            groups[field.group] = parser.add_argument_group(field.group)
+        field.add_to(groups[field.group])
+    try:
+        given, rest = parser.parse_known_intermixed_args(list(words))
+        if rest:
+            raise ValueError(f"unexpected argument {rest[0]!r}; see --help")
+        values = {place: value for place, value in vars(given).items() if value is not None and value != []}
+        for field in fields:
+            if field.required and field.place not in values:
+                raise ValueError(f"{field.flag} is required: {field.doc}")
+        built: Options = _build(cls, default, values, "")
+        return built
+    except ValueError as error:
+        raise ValueError(f"{command}: {error}") from error
+
+
+def check_names(cls: type[Any], command: str, words: Sequence[str], default: Any = None) -> None:
+    """Refuse an unknown option, naming the nearest, before anything else is complained about; and an empty word."""
+    known = ["--help"]
+    for field in _fields(cls, default, {}):
+        if not field.positional:
+            known += [field.flag, f"--no-{field.flag[2:]}"] if field.kind is bool else [field.flag]
+    for word in words:
+        if not word:
+            raise ValueError(f"{command}: an argument is empty; leave it out, or give it a value")
+        name = word.partition("=")[0]
+        if name.startswith("--") and name not in known:
+            near = difflib.get_close_matches(name.replace("_", "-").lower(), known, n=1)
+            raise ValueError(
+                f"{command}: unknown option {name}; {f'did you mean {near[0]}?' if near else 'see --help'}"
+            )
+
+
+@dataclass(frozen=True)
+class Field:
+    """One option: where its value goes, and how it is given."""
+
+    place: str
+    """dotted names that lead to the field"""
+    name: str
+    kind: Any
+    """its type, without None and annotations"""
+    doc: str
+    group: str
+    default: Any
+    optional: bool
+    positional: bool
+    metavar: str | None
+
+    @property
+    def required(self) -> bool:
+        """Whether there is no default."""
+        return self.default is dataclasses.MISSING
+
+    @property
+    def flag(self) -> str:
+        """How it is called on the command line."""
+        return self.name.upper().replace("_", "-") if self.positional else f"--{self.name.replace('_', '-')}"
+
+    def add_to(self, group: Any) -> None:
+        """Add the option to a parser or a group of it."""
+        settings: dict[str, Any] = {"help": self._help().replace("%", "%%"), "default": argparse.SUPPRESS}
+        listed = typing.get_origin(self.kind) in (tuple, dict)
+        if self.kind is bool:
+            other = {**settings, "help": "the contrary" if self.default else argparse.SUPPRESS}
+            group.add_argument(self.flag, dest=self.place, action="store_true", **settings)
+            group.add_argument(f"--no-{self.flag[2:]}", dest=self.place, action="store_false", **other)
+            return
+        settings["type"] = _reader(self.kind, self.optional)
+        settings["metavar"] = self.metavar or _metavar(self.kind)
+        if self.positional:
+            own = {"metavar": self.flag, "default": None}
+            group.add_argument(self.place, nargs="*" if listed else "?", **settings | own)
+        else:
+            group.add_argument(self.flag, dest=self.place, **settings, **({"nargs": "+"} if listed else {}))
+
+    def _help(self) -> str:
+        if self.required:
+            return f"{self.doc} (required)"
+        if self.default is None or self.default in ({}, ()):
+            return self.doc
+        if self.kind is bool:
+            return f"{self.doc} (the default)" if self.default else self.doc
+        shown = " ".join(map(str, self.default)) if isinstance(self.default, tuple) else self.default
+        return f"{self.doc} (default: {shown})"
+
+
+def _fields(cls: type[Any], default: Any, docs: Mapping[str, str], place: str = "", group: str = "") -> Iterator[Field]:
+    hints, written = typing.get_type_hints(cls, include_extras=True), _docs(cls)
+    for entry in dataclasses.fields(cls):
+        hint = hints[entry.name]
+        marks: list[Any] = []
+        if typing.get_origin(hint) is Annotated:
+            hint, *marks = typing.get_args(hint)
+        own, here = _default_of(entry, default), f"{place}{entry.name}"
+        if dataclasses.is_dataclass(hint):
+            title = (hint.__doc__ or "").partition(".")[0]
+            inner = None if own is dataclasses.MISSING else own
+            yield from _fields(hint, inner, docs, f"{here}.", title)  # type: ignore[arg-type]
+            continue
+        kinds = [kind for kind in typing.get_args(hint) if kind is not NoneType]
+        optional = NoneType in typing.get_args(hint)
+        kind = kinds[0] if optional and len(kinds) == 1 else hint
+        if typing.get_origin(kind) is dict and own:
+            for name, value in own.items():
+                doc = docs.get(name, f"one of {entry.name.replace('_', ' ')}")
+                yield Field(f"{here}:{name}", name, type(value), doc, group, value, False, False, None)
+            own = {}
+        metavar = next((mark.name for mark in marks if isinstance(mark, Metavar)), None)
+        yield Field(
+            here, entry.name, kind, written.get(entry.name, ""), group, own, optional, _POSITIONAL in marks, metavar
+        )
+
+
+def _default_of(entry: dataclasses.Field[Any], default: Any) -> Any:
+    if default is not None:
+        return getattr(default, entry.name)
+    return entry.default if entry.default_factory is dataclasses.MISSING else entry.default_factory()
+
+
+def _build(cls: type[Any], default: Any, given: Mapping[str, Any], place: str) -> Any:
+    """Return the dataclass with the values given, the defaults elsewhere."""
+    hints, values = typing.get_type_hints(cls), {}
+    for entry in dataclasses.fields(cls):
+        here, own = f"{place}{entry.name}", _default_of(entry, default)
+        if dataclasses.is_dataclass(hints[entry.name]):
+            inner = None if own is dataclasses.MISSING else own
+            own = _build(hints[entry.name], inner, given, f"{here}.")
+        elif isinstance(own, dict):
+            own = {name: given.get(f"{here}:{name}", value) for name, value in own.items()}
+            own |= _pairs(given.get(here, ()))
+        elif here in given:
+            own = tuple(given[here]) if isinstance(given[here], list) else given[here]
+        values[entry.name] = own
+    return cls(**values)
+
+
+def _pairs(words: Sequence[str]) -> dict[str, Any]:
+    if len(words) % 2:
+        raise ValueError(f"expected pairs of a name and a value, got {' '.join(words)}")
+    return {name: _number_or_text(value) for name, value in zip(words[::2], words[1::2], strict=True)}
+
+
+def _reader(kind: Any, optional: bool) -> Callable[[str], Any]:
+    """Return what turns a word into a value of a type."""
+    inner = typing.get_args(kind)
+    if typing.get_origin(kind) is tuple:
+        return _reader(inner[0], False)
+    if typing.get_origin(kind) is dict:
+        return str
+    if typing.get_origin(kind) is Literal:
+        return _choice(inner)
+
+    def read(word: str) -> Any:
+        if optional and word.lower() == "none":
+            return None
+        try:
+            return kind(word)
+        except ValueError:
+            allowed = {int: "a whole number", float: "a number"}.get(kind, getattr(kind, "__name__", str(kind)))
+            raise argparse.ArgumentTypeError(f"must be {allowed}, got {word!r}") from None
+
+    return read
+
+
+def _choice(allowed: Sequence[str]) -> Callable[[str], str]:
+    def read(word: str) -> str:
+        if word not in allowed:
+            raise argparse.ArgumentTypeError(str(unknown_name("value", word, allowed)))
+        return word
+
+    return read
+
+
+def _number_or_text(word: str) -> float | str:
+    try:
+        value = float(word)
+    except ValueError:
+        return word
+    return int(value) if math.isfinite(value) and value.is_integer() and "." not in word else value
+
+
+def _metavar(kind: Any) -> str:
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Literal:
+        return "{" + ",".join(inner) + "}"
+    if origin is dict:
+        return "NAME VALUE"
+    return {int: "N", float: "X", Path: "PATH"}.get(inner[0] if origin is tuple else kind, "NAME")
+
+
+def _docs(cls: type[Any]) -> dict[str, str]:
+    """Return the text below each field of a dataclass, those that it inherits included."""
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if not dataclasses.is_dataclass(base):
+            continue
+        tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
+        body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+        for node, after in itertools.pairwise(body):
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(after, ast.Expr):
+                found[node.target.id] = " ".join(str(ast.literal_eval(after.value)).split())
+    return found
