@@ -139,7 +139,7 @@ WRONG = [
 def test_a_configuration_of_wrong_types_is_one_clear_error(tmp_path: Path, key: str, value: Any) -> None:
     values = {"schema": 1, **json.loads(small().to_json()), key: value}
     (tmp_path / "config.json").write_text(json.dumps(values))
-    with pytest.raises(ValueError, match=key):
+    with pytest.raises(ValueError, match=key.replace("_kl", ".kl")):
         read_config(tmp_path)
 
 
