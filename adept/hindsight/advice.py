@@ -203,11 +203,13 @@ def _on_epochs(table: Mapping[str, Floats], found: Finding, epoch_flops: float |
     if epoch_flops is not None:
         waste.append(f"{epoch_flops * float(np.nansum(wasted)):.2g} FLOPs")
     cost = f" They took {' and '.join(waste)}." if waste else ""
-    # Fewer epochs alone would move less: the optimiser's steady state shrinks with them.
-    factor = found.epochs / found.enough
+    # Fewer epochs alone move less, since the optimiser's steady state shrinks with them: where the rest does not lose,
+    # a larger learning rate makes up for it.
+    loses = found.rest.sure < -CLEAR or found.direction == "over"
+    rate = "" if loses else f" with the learning rate × {found.epochs / found.enough:.2g}"
     return [
-        f"{which} {found.rest.text()} to what the first {found.enough} gain.{cost} Try {found.enough} epochs with the "
-        f"learning rate × {factor:.2g}, or `--scheduler hindsight --dear compute`."
+        f"{which} {found.rest.text()} to what the first {found.enough} gain.{cost} Try {found.enough} "
+        f"epoch{'s' if found.enough > 1 else ''}{rate}, or `--scheduler hindsight --dear compute`."
     ]
 
 

@@ -81,6 +81,12 @@ def test_epochs_that_gain_nothing_and_what_they_cost():
     assert "Try 2 epochs with the learning rate × 4" in text
 
 
+def test_epochs_that_lose_call_for_no_larger_learning_rate():
+    text = advise(columns(gains={1: 0.6, 2: 1.0, 4: 0.9, 8: 0.6}, noise=0.1)).sentences[-1]
+    assert "Epochs 3 to 8 add -0." in text
+    assert "Try 2 epochs, or" in text
+
+
 def test_epochs_that_gain_all_the_way():
     assert advise(columns(gains={1: 0.2, 2: 0.4, 4: 0.7, 8: 1.0})).whole.enough == 0
 

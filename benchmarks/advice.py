@@ -1,0 +1,120 @@
+"""Is the advice right? Runs that are wrong on purpose, and what `adept advise` says of them.
+
+python benchmarks/advice.py run      makes the runs that are missing in results/advice
+python benchmarks/advice.py table    prints what is said of each, and whether it is right
+
+| kind | what is done | right is |
+| --- | --- | --- |
+| short | learning rate ÷ 10 | updates stop short, and nothing of overshooting |
+| over | learning rate × 10 | updates overshoot or later epochs lose, and nothing of stopping short |
+| epochs | K = 30 | from some epoch on nothing is gained, or updates overshoot |
+| solved | trained on long after the task is solved | nothing of stopping short in the last third |
+| good | learning rate and epochs as they should be | nothing of overshooting |
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import io
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "results" / "advice"
+sys.path.insert(0, str(ROOT))
+
+from adept.config import Config, Execution  # noqa: E402
+from adept.hindsight.advice import Advice  # noqa: E402
+from adept.presets import preset  # noqa: E402
+from adept.runs.advice import advice_of  # noqa: E402
+from adept.training import train  # noqa: E402
+
+KEPT = ("iteration", "step", "score", "epochs_done", "learning_rate", "flops", "update_seconds")
+
+
+def cartpole(seed: int, factor: float = 1.0, epochs: int = 8) -> Config:
+    base = preset("gymnasium/CartPole-v1", scheduler="fixed")
+    rate = base.learning_rate * factor
+    return replace(base, steps=100_000, seed=seed, arms=(epochs,), learning_rate=rate, watch_every=2)
+
+
+def doorkey(seed: int) -> Config:
+    return replace(
+        preset("minigrid/DoorKey-6x6", scheduler="fixed"), seed=seed, arms=(8,), watch_every=2, steps=400_000
+    )
+
+
+CELLS: list[tuple[str, str, Config]] = [
+    *((f"short-{seed}", "short", cartpole(seed, 0.1)) for seed in (1, 2)),
+    *((f"over-{seed}", "over", cartpole(seed, 10.0)) for seed in (1, 2)),
+    *((f"epochs-{seed}", "epochs", cartpole(seed, epochs=30)) for seed in (1, 2)),
+    *((f"good-{seed}", "good", cartpole(seed)) for seed in (1, 2)),
+    *((f"solved-{seed}", "solved", doorkey(seed)) for seed in (3, 4)),
+]
+
+
+def right(kind: str, advice: Advice) -> bool:
+    """Say whether the advice on a run of this kind is right."""
+    said = {stage.direction for stage in (*advice.stages, advice.whole)}
+    last = advice.stages[-1].direction
+    loses = bool(advice.whole.enough) and advice.whole.rest.value < 0
+    return {
+        "short": advice.whole.direction == "short" and "over" not in said,
+        "over": ("over" in said or loses) and "short" not in said,
+        "epochs": bool(advice.whole.enough) or "over" in said,
+        "solved": last != "short",
+        "good": "over" not in said,
+    }[kind]
+
+
+def run(name: str, config: Config) -> None:
+    """Make a run and store the columns that the advice reads."""
+    path = RESULTS / f"{name}.csv.gz"
+    if path.exists():
+        return
+    records = list(train(config, Execution(device="cpu")))
+    columns = [key for key in records[0] if key in KEPT or key.startswith(("slope", "gain/", "update_worth"))]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: f"{record[key]:.6g}" for key in columns} for record in records)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(text.getvalue().encode(), mtime=0))
+    print(name, flush=True)
+
+
+def read(name: str) -> dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]]:
+    with gzip.open(RESULTS / f"{name}.csv.gz", "rt") as file:
+        rows = list(csv.DictReader(file))
+    return {key: np.array([float(row[key]) for row in rows]) for key in rows[0]}
+
+
+def table() -> str:
+    lines = ["| run | final score | right | advice |", "| --- | --- | --- | --- |"]
+    for name, kind, config in CELLS:
+        if (RESULTS / f"{name}.csv.gz").exists():
+            columns = read(name)
+            advice = advice_of(config, columns)
+            score = columns["score"][-1]
+            lines.append(f"| {name} | {score:.3g} | {'yes' if right(kind, advice) else 'no'} | {advice} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=("run", "table"))
+    options = parser.parse_args()
+    if options.command == "table":
+        print(table())
+        return
+    for name, _, config in CELLS:
+        run(name, config)
+
+
+if __name__ == "__main__":
+    main()
