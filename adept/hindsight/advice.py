@@ -144,15 +144,14 @@ def _with_epochs(found: Finding, table: Mapping[str, Floats], rows: npt.NDArray[
         return found
     epochs = int(np.median(made))
     same = rows[rows > 0][made == epochs]
-    worth = table["update_worth"][same]
-    for epoch in sorted(_epoch_of(name) for name in table if _epoch_of(name)):
-        gains = table[f"gain/{epoch}"][same]
-        if epoch >= epochs or np.isfinite(gains).sum() < FEWEST:
-            continue
-        rest, gained = _mean(worth - gains), _mean(gains)
-        # Absence of a gain is said where even the upper end of the rest's interval is small.
-        if gained.sure > CLEAR and rest.value + CLEAR * rest.error < REST * gained.value:
-            return replace(found, epochs=epochs, enough=epoch, rest=rest)
+    marked = [epoch for epoch in sorted(map(_epoch_of, table)) if 0 < epoch < epochs]
+    paths = {epoch: table[f"gain/{epoch}"][same] for epoch in marked} | {epochs: table["update_worth"][same]}
+    for epoch in marked:
+        gained = _mean(paths[epoch])
+        later = [_mean(paths[other] - paths[epoch]) for other in paths if other > epoch]
+        # Absence of a gain is said where even the upper ends of the intervals are small.
+        if gained.sure > CLEAR and all(each.value + CLEAR * each.error < REST * gained.value for each in later):
+            return replace(found, epochs=epochs, enough=epoch, rest=later[-1])
     return replace(found, epochs=epochs)
 
 
