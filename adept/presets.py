@@ -21,8 +21,12 @@ _MUJOCO = (
     "Ant|HalfCheetah|Hopper|Humanoid|HumanoidStandup|InvertedDoublePendulum|InvertedPendulum|Pusher|Reacher|Swimmer"
     "|Walker2d"
 )
-# What rl-zoo3 leaves to Stable-Baselines3, whose defaults these are.
-_SB3 = {"learning_rate": 3e-4, "minibatch_size": 64, "entropy_coefficient": 0.0, "clip_value_loss": False}
+# What rl-zoo3 leaves to Stable-Baselines3, whose defaults these are. Its vf_coef multiplies (V - R)², the value
+# coefficient here ½(V - R)² as in CleanRL: 0.5 there is 1 here.
+_SB3 = {
+    "learning_rate": 3e-4, "minibatch_size": 64, "entropy_coefficient": 0.0, "value_coefficient": 1.0,
+    "clip_value_loss": False,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ FAMILIES = (
         _SB3 | {
             "steps": 20_000, "environments": 1, "rollout_length": 8, "minibatch_size": 8, "learning_rate": 7.77e-5,
             "discount": 0.9999, "gae_coefficient": 0.9, "clip_range": 0.1, "entropy_coefficient": 0.00429,
-            "value_coefficient": 0.19, "max_gradient_norm": 5.0, "normalize_observations": True,
+            "value_coefficient": 2 * 0.19, "max_gradient_norm": 5.0, "normalize_observations": True,
             "normalize_rewards": True, "network": "mlp",
         },
     ),

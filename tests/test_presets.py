@@ -47,7 +47,14 @@ def test_decay_widths_and_what_is_left_over() -> None:
     assert decaying == {"HalfCheetah-v4", "Walker2d-v5", "Swimmer-v4", "CartPole-v1", "Breakout-v5"}
     assert preset("envpool/Breakout-v5").network == "nature"
     continuous = preset("envpool/MountainCarContinuous-v0")
-    assert (continuous.value_coefficient, continuous.max_gradient_norm) == (0.19, 5.0)
+    assert (continuous.value_coefficient, continuous.max_gradient_norm) == (0.38, 5.0)
+
+
+def test_the_value_loss_weighs_what_it_does_in_the_source() -> None:
+    # CleanRL: 0.5 · ½(V - R)². Stable-Baselines3: 0.5 · (V - R)², without the ½.
+    half = {name for name in TABLE if preset(f"envpool/{name}").value_coefficient == 0.5}
+    assert half == {"HalfCheetah-v4", "Walker2d-v5", "Swimmer-v4", "Breakout-v5"}
+    assert {preset(f"envpool/{name}").value_coefficient for name in set(TABLE) - half} == {1.0, 0.38}
 
 
 def test_arms_and_epochs() -> None:
