@@ -216,11 +216,6 @@ class Config:
         """Whole iterations within the budget of steps."""
         return self.steps // self.batch_size
 
-    @property
-    def target_kl(self) -> float | None:
-        """The limit of the stopping rule target-kl; None where it is not used."""
-        return self.stopping.get("target-kl")
-
     def to_dict(self) -> dict[str, Any]:
         """Return the canonical form, which `from_dict` reads and ids are made of.
 

@@ -47,7 +47,9 @@ def runs(studies: Sequence[Evidence]) -> str:
     for evidence in studies:
         study = evidence.results.study
         finished = [run for run in evidence.comparison.runs if run.state == "done"]
-        hours = sum(evidence.comparison.total(run, "seconds") for run in finished) / 3600
+        ended = [run["seconds"][-1] for method in study.methods for task in study.tasks
+                 for run in evidence.columns(method.name, task)]  # fmt: skip
+        hours = sum(ended) / 3600
         steps = {f"{evidence.comparison.budget[task] / 1000:,.0f} k" for task in study.tasks}
         cores = {f"{start['processor']}, {start['cores']} cores" for run in finished for start in run.starts}
         folder = evidence.results.directory.name

@@ -37,7 +37,6 @@ def test_older_spellings_mean_the_same() -> None:
     old = {"env": "procgen/bigfish", "algo": "drac", "target_kl": 0.02, "augmentation": "ucb"}
     config = Config.from_dict(old)
     assert config.stopping == {"target-kl": 0.02}
-    assert config.target_kl == 0.02
     assert config.augmentation_scheduler == "ucb"
     assert Config.from_dict({**old, "target_kl": None}).stopping == {}
 

@@ -49,7 +49,7 @@ class Records:
 
     def unchanged(self) -> str:
         """Return the method whose runs serve as placebo: its epochs never change. The baseline, if it is one."""
-        fixed = [name for name, config in self.methods.items() if config.scheduler == "fixed" and not _stops(config)]
+        fixed = [name for name, config in self.methods.items() if config.scheduler == "fixed" and not config.stopping]
         if not fixed:
             raise ValueError(
                 f"{self.results.directory} has no method with a fixed number of epochs, got {', '.join(self.methods)}; "
@@ -72,7 +72,3 @@ def mean_interval(values: npt.ArrayLike) -> Estimate:
 def shares(choices: Iterable[npt.ArrayLike], arms: tuple[int, ...]) -> Array:
     """Return, for each run's choices, the share that each arm got: one row per run, one column per arm."""
     return np.array([[float(np.mean(np.asarray(chosen) == arm)) for arm in arms] for chosen in choices])
-
-
-def _stops(config: Config) -> bool:
-    return config.target_kl is not None

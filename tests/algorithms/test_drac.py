@@ -162,7 +162,7 @@ def test_a_short_real_run(scheduler: str, tmp_path: Path) -> None:
 
     config = preset("procgen/coinrun", "drac", scheduler)
     config = replace(config, environments=8, rollout_length=32, minibatch_size=128, steps=8 * 32 * 3)
-    summary = run_one(config, tmp_path / "run", evaluate_at_end=False)
+    summary = run_one(config, tmp_path / "run", test_episodes=0)
     assert summary["state"] == "done"
     columns = read_iterations(tmp_path / "run")
     assert (columns["regularizer"] > 0).all()

@@ -51,7 +51,7 @@ def study_text(
     lines = [
         'name = "synthetic"', 'title = "A made-up study"', f"tasks = {json.dumps(list(tasks))}",
         f"seeds = {list(seeds)}", f"baseline = {json.dumps(methods[0][0])}",
-        'differs = ["scheduler", "scheduler_options", "arms", "target_kl"]', "[base]", f"steps = {steps}",
+        'differs = ["scheduler", "scheduler_options", "arms", "target_kl", "stopping"]', "[base]", f"steps = {steps}",
     ]  # fmt: skip
     for name, label, values, *_ in methods:
         lines += ["[[methods]]", f"name = {json.dumps(name)}", f"label = {json.dumps(label)}"]
@@ -109,7 +109,7 @@ def write_run(
         progress = iteration / config.iterations
         drift = np.linspace(1.1 - progress, 0.4 + progress, len(config.arms))
         epochs = int(random.choice(config.arms, p=drift / drift.sum()))
-        done = 1 if config.target_kl is not None and random.random() < 0.3 else epochs
+        done = 1 if config.stopping and random.random() < 0.3 else epochs
         passes = 2 if config.algo == "drac" else 1
         flops += 60_000 * ((config.rollout_length + 1) * config.environments + 3 * config.batch_size * done * passes)
         update = 0.05 * done

@@ -240,4 +240,4 @@ def test_the_tournament_is_held_out_and_relative_to_the_preset():
         assert study.config("ucb", task, 101).arms == tuple(dict.fromkeys((epochs, max(1, round(epochs / 2)), 1)))
         assert study.config("k3-rate3", task, 101).learning_rate == pytest.approx(3 * standard.learning_rate)
         assert study.config("hindsight-compute", task, 101).scheduler_options == {"dear": "compute"}
-        assert study.config("target-kl", task, 101).target_kl == 0.02
+        assert study.config("target-kl", task, 101).stopping == {"target-kl": 0.02}
