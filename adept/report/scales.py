@@ -48,8 +48,8 @@ def make_scale(
     """Choose how a measure is normalised, and say what a reader must know about it.
 
     ratio: score / the baseline's mean, as in the paper; it needs means above 0. progress: (score - start) /
-    (baseline - start), where start is the baseline's first known score: the share of the baseline's improvement. auto
-    takes the ratio where it can.
+    (baseline - start), where start is what the baseline begins with (`Comparison.start`): the share of the baseline's
+    improvement. auto takes the ratio where it can.
     """
     tasks, label = comparison.common_tasks, comparison.label(comparison.baseline)
     if not tasks:

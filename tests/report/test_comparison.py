@@ -11,6 +11,7 @@ from synthetic import METHODS, write_study
 
 from adept.report import sections
 from adept.report.analysis import analyze
+from adept.report.comparison import Comparison
 from adept.report.loading import load_comparison
 from adept.report.runs import Run
 from adept.report.summary import summarize
@@ -35,6 +36,17 @@ def test_a_column_at_a_step_is_its_last_value_at_or_before_it():
     found = run.at([5.0, 10.0, 20.0, 29.9, 30.0, 39.0, 41.0])
     assert np.isnan(found[[0, 1, 6]]).all()
     assert found[2:6].tolist() == [2.0, 2.0, 3.0, 3.0]
+
+
+def test_training_starts_from_the_lowest_mean_of_the_first_quarter_not_from_the_first_episodes_that_succeeded():
+    steps = np.arange(1.0, 9.0)
+    # One run's first episode ended because it succeeded; the others of the batch end later, without reward.
+    lucky = np.array([0.8, 0.1, 0.5, 0.6, 0.7, 0.8, 0.9, 0.0])
+    late = np.array([math.nan, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.0])
+    runs = tuple(Run("m", "t", seed, "done", steps=steps, score=score) for seed, score in enumerate((lucky, late)))
+    comparison = Comparison("", (), ("t",), runs, "m", {"t": 8.0}, ())
+    assert comparison.start("t") == pytest.approx(0.2)  # (0.1 + 0.3)/2; the first ones: (0.8 + 0.3)/2
+    assert math.isnan(Comparison("", (), ("t",), (), "m", {"t": 8.0}, ()).start("t"))
 
 
 def test_the_axis_has_a_point_per_iteration_where_they_are_few(study):
