@@ -1,4 +1,4 @@
-"""Write the generated blocks of docs/results.md and the README, and the figures of results/choice, or check them."""
+"""Write the generated blocks of docs/results.md and the README, and the figures that it shows, or check them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from adept.report.figures import Drawing
 from adept.runs.files import write_aside
 from paper import appendix, blocks, choices, figures
 from paper.measures import ROOT, Evidence, load
+from paper.tournament import page
+from paper.tournament.field import load_tournament
 
 PAGES = (ROOT / "docs" / "results.md", ROOT / "docs" / "results-appendix.md", ROOT / "README.md")
 FIGURES = ROOT / "results" / "choice"
@@ -49,19 +51,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; say what no longer follows, exit 1 if so")
     options = parser.parse_args(arguments)
     minigrid, pybullet, procgen = (load(name) for name in ("minigrid", "pybullet", "procgen-cpu"))
-    studies = (minigrid, pybullet, procgen)
-    content = blocks.all_blocks(*studies) | appendix.appendix_blocks(*studies)
+    studies, tournament = (minigrid, pybullet, procgen), load_tournament()
+    content = blocks.all_blocks(*studies, tournament) | appendix.appendix_blocks(minigrid, pybullet)
     stale: list[Path] = []
-    for page in PAGES:
-        text = page.read_text(encoding="utf-8")
+    for file in PAGES:
+        text = file.read_text(encoding="utf-8")
         new = filled(text, content)
         if new != text:
-            stale.append(page)
+            stale.append(file)
             if not options.check:
-                write_aside(page, new)
-    for drawing in drawings(minigrid, pybullet):
+                write_aside(file, new)
+    drawn = [(FIGURES, drawing) for drawing in drawings(minigrid, pybullet)]
+    drawn += [(page.FIGURES, drawing) for drawing in page.tournament_drawings(tournament)]
+    for folder, drawing in drawn:
         for name, data in drawing.files().items():
-            path = FIGURES / name
+            path = folder / name
             # Pictures depend on the version of matplotlib; the tables of what they draw do not.
             if path.suffix == ".csv" and (not path.exists() or path.read_bytes() != data):
                 stale.append(path)

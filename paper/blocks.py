@@ -12,6 +12,8 @@ from adept.report.wording import interval, markdown, number, percent
 from paper import choices
 from paper.claims import all_claims
 from paper.measures import RESAMPLES, Evidence, difference
+from paper.tournament.field import Tournament
+from paper.tournament.page import summary_table, tournament_blocks
 from paper.verdicts import FAILS, HOLDS, NOT_SHOWN, Claim
 from paper.words import NOT_RUN, percent_interval, table, thousands
 
@@ -20,19 +22,21 @@ PLACEBOS = {"minigrid": ("ucb-4-2-1", "ucb-8-4", "thompson-4-2-1"),
 """Methods whose schedulers are fed rewards that they cannot have changed, by study."""
 
 
-def all_blocks(minigrid: Evidence | None, pybullet: Evidence | None, procgen: Evidence | None) -> dict[str, str]:
+def all_blocks(
+    minigrid: Evidence | None, pybullet: Evidence | None, procgen: Evidence | None, tournament: Tournament | None = None
+) -> dict[str, str]:
     """Return every block by name."""
     studies = [evidence for evidence in (minigrid, pybullet, procgen) if evidence is not None]
     learners = [evidence for evidence in (minigrid, pybullet) if evidence is not None]
     claims = all_claims(minigrid, pybullet, procgen)
     return {
-        "tournament": NOT_RUN,
+        **tournament_blocks(tournament),
         "runs": runs(studies),
         "minigrid": of(minigrid, minigrid_table),
         "pybullet": of(pybullet, score_table),
         "claims": claim_table(claims),
         "placebo-summary": placebo_summary(learners),
-        "summary": short(minigrid, pybullet, claims),
+        "summary": short(tournament, minigrid, claims),
     }
 
 
@@ -42,23 +46,20 @@ def of(evidence: Evidence | None, block: Callable[[Evidence], str]) -> str:
 
 
 def runs(studies: Sequence[Evidence]) -> str:
-    """Say what was run: the study, its size, the hours and the machine."""
+    """Say what was run: the study, its size and the machine."""
     rows = []
     for evidence in studies:
         study = evidence.results.study
         finished = [run for run in evidence.comparison.runs if run.state == "done"]
-        ended = [run["seconds"][-1] for method in study.methods for task in study.tasks
-                 for run in evidence.columns(method.name, task)]  # fmt: skip
-        hours = sum(ended) / 3600
         steps = {f"{evidence.comparison.budget[task] / 1000:,.0f} k" for task in study.tasks}
         cores = {f"{start['processor']}, {start['cores']} cores" for run in finished for start in run.starts}
         folder = evidence.results.directory.name
         rows.append([
             f"[{study.name}](../results/{folder})", f"{len(study.tasks)}", f"{len(study.methods)}",
             evidence.seeds, " / ".join(sorted(steps)), f"{evidence.done} of {len(evidence.comparison.runs)}",
-            f"{hours:.1f}", " / ".join(sorted(cores)),
+            " / ".join(sorted(cores)),
         ])  # fmt: skip
-    header = ("study", "tasks", "methods", "seeds", "steps", "runs", "process hours", "machine")
+    header = ("study", "tasks", "methods", "seeds", "steps", "runs", "machine")
     return table(header, rows)
 
 
@@ -144,39 +145,24 @@ def placebo_summary(studies: Sequence[Evidence]) -> str:
     return table(header, rows, 4) if rows else NOT_RUN
 
 
-def short(minigrid: Evidence | None, pybullet: Evidence | None, claims: Sequence[Claim]) -> str:
-    """Return the README's lines."""
+def short(tournament: Tournament | None, minigrid: Evidence | None, claims: Sequence[Claim]) -> str:
+    """Return the README's summary: the tournament's table, and what the paper's method came to."""
     lines = []
-    for evidence, name, words in (
-        (minigrid, "ucb-4-2-1", "MiniGrid at the paper's full scale"),
-        (pybullet, "ucb-10-5-1", "PyBullet"),
-    ):
-        if evidence is None or not evidence.has(name, evidence.comparison.baseline):
-            continue
-        rival = evidence.comparison.baseline
-        text = (
-            f"{evidence.comparison.label(name)} takes {percent(evidence.compute(name))} of the FLOPs of "
-            f"{evidence.comparison.label(rival)}"
+    name = PLACEBOS["minigrid"][0]
+    if minigrid is not None and minigrid.has(name, minigrid.comparison.baseline):
+        found = choices.preferences(minigrid, name)
+        own, fed = (
+            percent(float(np.mean([entry.real.max(1).mean() for entry in found]))),
+            percent(float(np.mean([entry.placebo.fed.max(1).mean() for entry in found]))),
         )
-        if evidence is minigrid:
-            gap = difference(evidence.solving_steps(name), evidence.solving_steps(rival))
-            text += f"; the steps to solve a task differ by {thousands(gap)}"
-        else:
-            result = evidence.analysis.methods[name].improvement
-            assert result is not None
-            text += f"; a run of it scores higher with probability {interval(result)}"
-        lines.append(f"- **{words}** ({evidence.seeds} seeds, {evidence.done} runs): {markdown(text)}.")
-        if evidence is minigrid:
-            found = choices.preferences(evidence, name)
-            own, fed = (
-                percent(float(np.mean([entry.real.max(1).mean() for entry in found]))),
-                percent(float(np.mean([entry.placebo.fed.max(1).mean() for entry in found]))),
-            )
-            text = f"There, its most-chosen arm gets {own} of updates. Fed rewards of runs whose K never changed"
-            lines.append(f"- {text}, it gets {fed}: the choice follows the trend of training, not the arms.")
+        lines.append(
+            "The paper's bandit saves compute as any smaller K does, and it does not find the better K: its "
+            f"most-chosen arm gets {own} of updates on MiniGrid, and {fed} when it is fed rewards that its choices "
+            "cannot have changed."
+        )
     count = {state: sum(claim.verdict == state for claim in claims) for state in (HOLDS, FAILS, NOT_SHOWN)}
     tested = sum(count.values())
     total = f"{count[HOLDS]} hold, {count[FAILS]} do not hold, {count[NOT_SHOWN]} are not shown either way"
-    lines.append(f"- Of the paper's claims, {tested} could be tested here: {total}. See "
+    lines.append(f"Of the paper's claims, {tested} could be tested here: {total}. Everything is in "
                  "[docs/results.md](docs/results.md).")  # fmt: skip
-    return "\n".join(lines)
+    return "\n\n".join(filter(None, [summary_table(tournament), " ".join(lines)]))

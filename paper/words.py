@@ -31,3 +31,9 @@ def percent_interval(estimate: Estimate) -> str:
     """Return a share with its interval, in percent."""
     low, high = (f"{100 * value:.0f}" for value in (estimate.low, estimate.high))
     return f"{100 * estimate.value:.0f} % [{low}, {high}]" if estimate.has_interval else percent(estimate.value)
+
+
+def points(estimate: Estimate) -> str:
+    """Return a difference of normalised scores with its interval, in percent of the preset's score."""
+    value, low, high = (100 * value for value in (estimate.value, estimate.low, estimate.high))
+    return f"{value:+.0f} %" + (f" [{low:+.0f}, {high:+.0f}]" if estimate.has_interval else "")

@@ -120,7 +120,10 @@ def test_less_or_other_does_not_continue(study, old, new, message):
 # The studies that come with the package, against the paper's tables and SPEC.
 
 
-@pytest.mark.parametrize("name", sorted(set(shipped_studies()) - {"demo", "smoke", "tournament", "tournament-grid"}))
+NO_RIVALS = {"demo", "smoke", "tournament", "tournament-grid", "procgen-watch"}
+
+
+@pytest.mark.parametrize("name", sorted(set(shipped_studies()) - NO_RIVALS))
 def test_every_study_for_evidence_has_fixed_k_for_every_arm_and_a_target_kl(name):
     study = load_study(name)
     assert study.name == name
@@ -142,6 +145,16 @@ def test_the_procgen_study_is_the_papers(algo):
     assert study.config("ucb", "procgen/maze", 1).scheduler_options == {"exploration": 5.0, "window": 10}
     step_size = 1.0 if algo == "ppo" else 0.1
     assert study.config("thompson", "procgen/maze", 1).scheduler_options == {"step_size": step_size, "window": 50}
+
+
+def test_procgen_is_watched_at_the_papers_size():
+    study = load_study("procgen-watch")
+    for task in study.tasks:
+        config = study.config("fixed-3", task, 1)
+        assert study.iterations(task) == 32
+        assert (config.batch_size, config.arms, config.watch, config.watch_every) == (16_384, (3,), True, 1)
+        dear = {study.config(f"hindsight-{name}", task, 1).scheduler_options["dear"] for name in ("samples", "compute")}
+        assert dear == {"samples", "compute"}
 
 
 def test_the_searches_are_whole_grids():

@@ -1,0 +1,215 @@
+"""What of the study is compared: the methods and tasks that are kept, the seeds that are complete, and their analysis.
+
+Scores are normalised task by task: (score - start) / (preset - start), where start is what the preset begins with
+(`Comparison.start`) and preset its mean over seeds. 1 is the preset, and 0.05 is 5 % of what the preset learned, also
+where returns are negative.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from adept.report.analysis import Analysis, analyze
+from adept.report.comparison import Comparison
+from adept.report.loading import load_comparison
+from adept.report.scales import MARGIN
+from adept.report.statistics import RESAMPLES, Estimate, Scores, difference
+from paper.measures import ROOT, copied
+from paper.verdicts import Region, verdict
+
+STUDY, GRID = "tournament", "tournament-grid"
+SAMPLES, COMPUTE, BANDIT = "hindsight-samples", "hindsight-compute", "ucb"
+HINDSIGHT = (SAMPLES, COMPUTE)
+DROPPED_FIRST = ("kl-rate-k3", "target-kl", "k3", "envpool/Walker2d-v4", "pybullet/Ant", "minigrid/Empty-16x16")
+"""Methods, then tasks, in the order in which the study's file drops them."""
+ENOUGH = 5
+"""Seeds for which nothing more is dropped; fewer where the study has fewer."""
+LEVEL = 0.05
+NO_LOSS = Region(above=-MARGIN)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is compared: every one of these methods on every one of these tasks with every one of these seeds."""
+
+    methods: tuple[str, ...]
+    tasks: tuple[str, ...]
+    seeds: tuple[int, ...]
+    dropped: tuple[str, ...] = ()
+    """methods and tasks that were declared and are left out"""
+
+
+def select(comparison: Comparison, methods: Iterable[str], drops: Sequence[str] = DROPPED_FIRST) -> Selection:
+    """Drop methods and tasks in the declared order until enough seeds are complete: all of their runs are finished.
+
+    Only which runs are finished decides, no score does. A seed that lacks a run is left out for all.
+    """
+    names = tuple(methods)
+    done = {(run.method, run.task, run.seed) for method in names for task in comparison.tasks
+            for run in comparison.finished(method, task)}  # fmt: skip
+    seeds = tuple(dict.fromkeys(run.seed for run in comparison.runs if run.method in names))
+    best = Selection((), (), ())
+    present = [name for name in drops if name in (*names, *comparison.tasks)]
+    for count in range(len(present) + 1):
+        dropped = tuple(present[:count])
+        kept = tuple(name for name in names if name not in dropped)
+        tasks = tuple(task for task in comparison.tasks if task not in dropped)
+        complete = tuple(seed for seed in seeds if all((name, task, seed) in done for name in kept for task in tasks))
+        if len(complete) > len(best.seeds):
+            best = Selection(kept, tasks, complete, dropped)
+        if len(complete) >= min(ENOUGH, len(seeds)):
+            break
+    return best
+
+
+def restricted(comparison: Comparison, chosen: Selection) -> Comparison:
+    """Return a comparison of the selection alone."""
+    runs = tuple(run for run in comparison.runs
+                 if run.method in chosen.methods and run.task in chosen.tasks and run.seed in chosen.seeds)  # fmt: skip
+    methods = tuple(method for method in comparison.methods if method.name in chosen.methods)
+    return dataclasses.replace(comparison, methods=methods, tasks=chosen.tasks, runs=runs)
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """Methods that ran on the same tasks with the same seeds, and what came of it."""
+
+    selection: Selection
+    analysis: Analysis
+    planned: int
+    """seeds that the study has"""
+    flat: tuple[str, ...] = ()
+    """tasks left out because the preset does not improve there, so that nothing can be measured against it"""
+
+    @property
+    def comparison(self) -> Comparison:
+        """The runs."""
+        return self.analysis.comparison
+
+    @property
+    def baseline(self) -> str:
+        """The preset's name."""
+        return self.comparison.baseline
+
+    def has(self, *names: str) -> bool:
+        """Say whether methods are compared."""
+        return all(name in self.analysis.scored for name in names)
+
+    def label(self, name: str) -> str:
+        """Return how a method is called."""
+        return self.comparison.label(name)
+
+    def scores(self, name: str) -> Scores:
+        """Return a method's normalised mean scores over the run, task by task."""
+        found = self.analysis.normalized(name)
+        assert found is not None, f"{name} is not scored"
+        return found
+
+    def gap(self, name: str, rival: str | Scores) -> Estimate:
+        """Return how far a method's IQM is above a rival's, with its interval."""
+        theirs = self.scores(rival) if isinstance(rival, str) else rival
+        return difference(self.scores(name), theirs, resamples=self.analysis.resamples)
+
+    def no_loss(self, name: str) -> str:
+        """Judge whether a method loses less than the margin against the preset."""
+        return verdict(self.gap(name, self.baseline), NO_LOSS)
+
+    def compute(self, name: str, rival: str | None = None) -> float:
+        """Return update FLOPs relative to a rival's, by default the preset's: the mean over tasks of the ratios."""
+        return self._relative("update_flops", name, rival or self.baseline)
+
+    def processor(self, name: str) -> float:
+        """Return processor seconds relative to the preset's likewise; NaN where they were not recorded."""
+        return self._relative("processor", name, self.baseline)
+
+    def _relative(self, column: str, name: str, rival: str) -> float:
+        tasks = self.analysis.tasks
+        return float(np.mean([getattr(tasks[name, task], column) / getattr(tasks[rival, task], column)
+                              for task in self.selection.tasks]))  # fmt: skip
+
+    def different(self, name: str, sign: int) -> list[str]:
+        """Return the tasks on which a method is significantly better (1) or worse (-1) than the preset."""
+        found = {task: self.analysis.tasks[name, task] for task in self.selection.tasks}
+        return [task for task, cell in found.items()
+                if cell.p < LEVEL and cell.difference is not None and sign * cell.difference.value > 0]  # fmt: skip
+
+    def fixed_pairs(self) -> list[str]:
+        """Return the methods with constant epochs and learning rate."""
+        return [method.name for method in self.comparison.methods
+                if method.fixed_epochs is not None and self.has(method.name)]  # fmt: skip
+
+    def best_pair(self) -> str:
+        """Return the fixed pair with the highest IQM over all tasks: picked after the fact."""
+        return max(self.fixed_pairs(), key=self.analysis.iqm)
+
+    def best_pairs(self) -> dict[str, str]:
+        """Return the fixed pair with the highest mean on each task: picked after the fact."""
+        means = {name: [float(np.mean(task)) for task in self.scores(name)] for name in self.fixed_pairs()}
+        return {
+            task: max(means, key=lambda name: means[name][index]) for index, task in enumerate(self.selection.tasks)
+        }
+
+    def scores_of_best_pairs(self) -> Scores:
+        """Return the normalised scores of each task's best pair."""
+        return [self.scores(name)[index] for index, name in enumerate(self.best_pairs().values())]
+
+
+def make_field(comparison: Comparison, chosen: Selection, planned: int, resamples: int = RESAMPLES) -> Field | None:
+    """Analyse a selection; None where nothing is complete."""
+    if not chosen.seeds or comparison.baseline not in chosen.methods:
+        return None
+    known = restricted(comparison, chosen)
+    flat = tuple(task for task in chosen.tasks if not _improves(known, task))
+    chosen = dataclasses.replace(chosen, tasks=tuple(task for task in chosen.tasks if task not in flat))
+    if not chosen.tasks:
+        return None
+    analysis = analyze(restricted(comparison, chosen), normalization="progress", resamples=resamples)
+    return Field(chosen, analysis, planned, flat)
+
+
+def _improves(comparison: Comparison, task: str) -> bool:
+    start = comparison.start(task)
+    means = [comparison.scores(comparison.baseline, task, name).mean() for name in ("mean-score", "final-score")]
+    return bool(min(means) > start)
+
+
+@dataclass(frozen=True, eq=False)
+class Tournament:
+    """The study and the grid of fixed pairs beside it, as far as they went."""
+
+    everything: Comparison
+    field: Field | None
+    grid: Field | None
+    """the fixed pairs, with hindsight beside them, on the seeds that all of them have"""
+    pairs: int = 0
+    """fixed pairs that are declared"""
+
+
+def build(comparison: Comparison, resamples: int = RESAMPLES) -> Tournament:
+    """Make a tournament of the runs of its studies."""
+    own = [method.name for method in comparison.methods if method.source == STUDY]
+    seeds = len({run.seed for run in comparison.runs if run.method in own})
+    field = make_field(comparison, select(comparison, own), seeds, resamples)
+    fixed = [method.name for method in comparison.methods if method.fixed_epochs is not None]
+    others = [method.name for method in comparison.methods if method.source == GRID]
+    if field is None or not others:
+        return Tournament(comparison, field, None, len(fixed))
+    kept = dataclasses.replace(comparison, tasks=field.selection.tasks)
+    started = {run.method for run in comparison.runs if run.state == "done"}
+    names = [name for name in (*fixed, *(name for name in HINDSIGHT if field.has(name))) if name in started]
+    planned = len({run.seed for run in comparison.runs if run.method in others})
+    chosen = select(kept, names, ())
+    return Tournament(comparison, field, make_field(comparison, chosen, planned, resamples), len(fixed))
+
+
+def load_tournament(results: Path = ROOT / "results", resamples: int = RESAMPLES) -> Tournament | None:
+    """Read the packed records; None where the study has none."""
+    with copied(results, (STUDY, GRID)) as directories:
+        if STUDY not in directories:
+            return None
+        return build(load_comparison(list(directories.values())), resamples)

@@ -1,0 +1,183 @@
+"""The tournament's part of docs/results.md, its table in the appendix and the README's, as Markdown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+
+from adept.report.drawings.aggregates import score_against_compute
+from adept.report.drawings.tasks import differences
+from adept.report.figures import STYLE, Drawing, Pen
+from adept.report.scales import MARGIN
+from adept.report.style import looks
+from adept.report.wording import counted, interval, listing, markdown, number, percent
+from paper.measures import ROOT
+from paper.tournament.answers import CHOICES, answers, tasks_of
+from paper.tournament.field import BANDIT, HINDSIGHT, STUDY, Field, Tournament
+from paper.verdicts import FAILS, HOLDS
+from paper.words import NOT_RUN, percent_interval, points, table
+
+FIGURES = ROOT / "results" / STUDY / "figures"
+NO_LOSS_WORDS = {HOLDS: "yes", FAILS: "no"}
+
+
+def tournament_blocks(tournament: Tournament | None) -> dict[str, str]:
+    """Return the blocks of the tournament by name."""
+    if tournament is None or tournament.field is None:
+        none = NOT_RUN if tournament is None else f"{NOT_RUN} {state(tournament)}"
+        return {
+            "tournament": none,
+            "tournament-answers": NOT_RUN,
+            "tournament-grid": NOT_RUN,
+            "tournament-tasks": NOT_RUN,
+        }
+    field = tournament.field
+    return {
+        "tournament": "\n\n".join([advice(field), method_table(field), state(tournament), pictures()]),
+        "tournament-answers": answer_table(tournament),
+        "tournament-grid": grid_block(tournament),
+        "tournament-tasks": task_table(field),
+    }
+
+
+def advice(field: Field) -> str:
+    """Return which setting to use and what it saves, and where hindsight and the bandit stand, a line each."""
+    lines = [choose(field).text for choose in CHOICES]
+    for name in (*HINDSIGHT, BANDIT):
+        if field.has(name):
+            chance = field.analysis.methods[name].improvement
+            assert chance is not None
+            lines.append(
+                f"{field.label(name)}: {points(field.gap(name, field.baseline))} of the preset's score for "
+                f"{percent(field.compute(name))} of its update FLOPs; a run of it is better than one of the preset "
+                f"with probability {interval(chance)}."
+            )
+    return "\n".join(f"- {markdown(line)}" for line in lines)
+
+
+def method_table(field: Field) -> str:
+    """Return one row per method: scores and costs relative to the preset, and the tests against it."""
+    rows = []
+    for name in field.analysis.scored:
+        result = field.analysis.methods[name]
+        first = name == field.baseline
+        better, worse = (len(field.different(name, sign)) for sign in (1, -1))
+        rows.append([
+            markdown(field.label(name)),
+            percent_interval(result.aggregates["mean-score"]["iqm"]),
+            percent_interval(result.aggregates["final-score"]["iqm"]),
+            percent(field.compute(name)), percent(field.processor(name)),
+            "" if first or result.improvement is None else interval(result.improvement),
+            "" if first else f"{better} / {worse}",
+            "" if first else NO_LOSS_WORDS.get(field.no_loss(name), "not shown"),
+        ])  # fmt: skip
+    header = ("method", "mean score over the run", "final score", "update FLOPs", "processor time",
+              "P(better than the preset)", "tasks better / worse", f"loses less than {percent(MARGIN)}")  # fmt: skip
+    return table(header, rows, 7)
+
+
+def state(tournament: Tournament) -> str:
+    """Say what is compared, what is not, and why."""
+    runs = tournament.everything.runs
+    done = sum(run.state == "done" for run in runs)
+    field = tournament.field
+    if field is None:
+        return f"{done} of {counted(len(runs), 'run')} are finished; no seed has all of its runs yet."
+    chosen = field.selection
+    text = (
+        f"{counted(len(chosen.methods), 'method')} on {tasks_of(field)} with {len(chosen.seeds)} of "
+        f"{counted(field.planned, 'seed')}: {len(field.comparison.runs)} runs."
+    )
+    if len(chosen.seeds) < field.planned:
+        text += " A seed counts once all of its runs are finished, and otherwise for no method."
+    if chosen.dropped:
+        names = [markdown(_name(tournament, name)) for name in chosen.dropped]
+        text += f" Dropped for want of time, in the order that the study's file declares: {listing(names)}."
+    if field.flat:
+        text += f" The preset does not improve on {listing(list(field.flat))}, so nothing is measured against it there."
+    hours = sum(field.comparison.total(run, "processor") for run in field.comparison.runs) / 3600
+    return text + (f" They took {number(hours, 1)} processor hours." if np.isfinite(hours) else "")
+
+
+def _name(tournament: Tournament, name: str) -> str:
+    known = {method.name: method.label for method in tournament.everything.methods}
+    return known.get(name, name)
+
+
+def pictures() -> str:
+    """Return the two figures."""
+    folder = Path("..") / FIGURES.relative_to(ROOT)
+    return (
+        f"![Score against update FLOPs]({folder.as_posix()}/score-against-compute.png)\n\n"
+        f"![Differences to the preset by task]({folder.as_posix()}/per-task-differences.png)"
+    )
+
+
+def answer_table(tournament: Tournament) -> str:
+    """Return the questions with their answers."""
+    rows = [[markdown(answer.question), markdown(answer.measured), f"**{answer.verdict}**"]
+            for answer in answers(tournament)]  # fmt: skip
+    return table(("question", "measured [95 %]", "answer"), rows) if rows else NOT_RUN
+
+
+def grid_block(tournament: Tournament) -> str:
+    """Return the fixed pairs with their scores, the best over all tasks, and the best of each task."""
+    grid = tournament.grid
+    if grid is None or not grid.fixed_pairs():
+        return NOT_RUN
+    best, each = grid.best_pair(), grid.best_pairs()
+    rows = []
+    for name in (*grid.fixed_pairs(), *(name for name in HINDSIGHT if grid.has(name))):
+        score = grid.analysis.methods[name].aggregates["mean-score"]["iqm"]
+        won = [grid.comparison.short[task] for task, winner in each.items() if winner == name]
+        label = markdown(grid.label(name))
+        rows.append([f"**{label}**" if name == best else label, percent_interval(score), percent(grid.compute(name)),
+                     ", ".join(won)])  # fmt: skip
+    header = ("method", "mean score over the run", "update FLOPs", "best on (selected after the fact)")
+    pairs = len(grid.fixed_pairs())
+    text = (
+        f"{pairs} of {tournament.pairs} fixed pairs on {tasks_of(grid)} with {len(grid.selection.seeds)} of "
+        f"{counted(grid.planned, 'seed')}. The best over all tasks is bold. The best of each task is picked from "
+        f"{pairs} by the same runs that it is scored on, so its lead is in part luck."
+    )
+    return f"{table(header, rows)}\n\n{text}"
+
+
+def task_table(field: Field) -> str:
+    """Return, for each task, the mean score over the run of each method, in returns."""
+    names = list(field.analysis.scored)
+    rows = []
+    for task in field.selection.tasks:
+        cells = [field.analysis.tasks[name, task].area.value for name in names]
+        start = field.comparison.start(task)
+        rows.append([field.comparison.short[task], number(start), *(number(cell) for cell in cells)])
+    header = ("task", "start", *(markdown(field.label(name)) for name in names))
+    return table(header, rows, len(header) - 1)
+
+
+def summary_table(tournament: Tournament | None) -> str:
+    """Return the README's table: the preset, hindsight and the paper's bandit; empty where there are no runs."""
+    field = tournament.field if tournament else None
+    if field is None:
+        return ""
+    rows = []
+    for name in (field.baseline, *HINDSIGHT, BANDIT):
+        if field.has(name):
+            result = field.analysis.methods[name]
+            scores = [percent_interval(result.aggregates[measure]["iqm"]) for measure in ("mean-score", "final-score")]
+            rows.append([markdown(field.label(name)), *scores, percent(field.compute(name))])
+    header = (f"{tasks_of(field)}, {counted(len(field.selection.seeds), 'seed')}", "mean score over the run",
+              "final score", "update compute")  # fmt: skip
+    return table(header, rows, 3)
+
+
+def tournament_drawings(tournament: Tournament | None) -> list[Drawing]:
+    """Draw score against update FLOPs with the front, and the differences task by task."""
+    field = tournament.field if tournament else None
+    if field is None:
+        return []
+    pen = Pen(field.analysis, looks(field.comparison))
+    with matplotlib.rc_context(STYLE):
+        return score_against_compute(pen) + differences(pen)

@@ -1,0 +1,201 @@
+"""The tournament's numbers by hand: what is compared, how scores are normalised, and the rules of the answers."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from adept.config import Config
+from adept.report.comparison import Comparison
+from adept.report.runs import Method, Run
+from adept.studies.grid import load_study
+from adept.studies.results import pack
+from paper.tournament import page
+from paper.tournament.answers import answers, where_compute_is_dear, where_samples_are_dear
+from paper.tournament.field import DROPPED_FIRST, GRID, STUDY, build, load_tournament, select
+
+TASKS = ("a/One", "a/Two")
+SEEDS = (1, 2, 3, 4, 5)
+CONFIG = Config(env="gymnasium/CartPole-v1", scheduler="fixed", arms=(10,))
+STEPS = np.arange(1.0, 6.0)
+WIGGLE = (-2.0, -1.0, 0.0, 1.0, 2.0)
+
+
+def run(method: str, task: str, seed: int, end: float, flops: float, state: str = "done") -> Run:
+    """A run that begins at -100 and comes to `end` at the third of five steps."""
+    score = np.array([-100.0, -100.0, end, end, end])
+    spent = flops * STEPS
+    return Run(method, task, seed, state, steps=STEPS, score=score, flops=spent, update_flops=spent, processor=spent,
+               epochs=np.full(5, 3.0), epochs_done=np.full(5, 3.0))  # fmt: skip
+
+
+def comparison(
+    ends: Mapping[str, tuple[float, float, float]], grid: Mapping[str, tuple[float, float, float]]
+) -> Comparison:
+    """Methods by their ends on both tasks and their FLOPs; those that are called hindsight or ucb are adaptive."""
+    methods = [Method(name, name, CONFIG if name.startswith(("preset", "k", "rate")) and "kl" not in name
+                      else replace(CONFIG, scheduler="hindsight"), STUDY if name in ends else GRID)
+               for name in (*ends, *grid)]  # fmt: skip
+    runs = [run(name, task, seed, values[index] + shift, values[2])
+            for name, values in {**ends, **grid}.items() for index, task in enumerate(TASKS)
+            for seed, shift in zip(SEEDS, WIGGLE, strict=True)]  # fmt: skip
+    budget = dict.fromkeys(TASKS, 5.0)
+    return Comparison("", tuple(methods), TASKS, tuple(runs), "preset", budget, (), criterion="mean-score")
+
+
+FIELD = {
+    "preset": (100.0, 100.0, 10.0),
+    "hindsight-samples": (200.0, 200.0, 10.0),
+    "hindsight-compute": (120.0, 120.0, 4.0),
+    "ucb": (0.0, 60.0, 5.0),
+    "kl-rate": (140.0, 140.0, 10.0),
+    "k3": (60.0, 60.0, 3.0),
+}
+PAIRS = {"rate3": (220.0, 20.0, 10.0), "k1": (20.0, 240.0, 1.0)}
+
+
+def without(found: Comparison, *cells: tuple[str, str, int]) -> Comparison:
+    return replace(found, runs=tuple(replace(one, state="missing") if (one.method, one.task, one.seed) in cells else one
+                                     for one in found.runs))  # fmt: skip
+
+
+def test_seeds_that_lack_a_run_are_left_out_for_all():
+    found = select(without(comparison(FIELD, {}), ("ucb", "a/One", 2)), FIELD, ("k3",))
+    # Without k3, too, there are four complete seeds: dropping gains nothing, so nothing is dropped.
+    assert found.seeds == (1, 3, 4, 5)
+    assert found.methods == tuple(FIELD)
+    assert found.dropped == ()
+
+
+def test_methods_are_dropped_in_the_declared_order_until_five_seeds_are_complete():
+    lacking = without(comparison(FIELD, {}), *(("k3", "a/One", seed) for seed in (1, 2, 3, 4, 5)), ("ucb", "a/Two", 1))
+    found = select(lacking, FIELD, ("kl-rate", "k3", "ucb"))
+    assert found.dropped == ("kl-rate", "k3", "ucb")
+    assert found.seeds == SEEDS
+    found = select(lacking, FIELD, ("kl-rate", "k3"))
+    assert (found.dropped, found.seeds) == (("kl-rate", "k3"), (2, 3, 4, 5))
+    found = select(lacking, FIELD, ("kl-rate", "a/One"))
+    assert (found.tasks, found.seeds) == (("a/Two",), (2, 3, 4, 5))
+
+
+def test_the_order_is_that_of_the_studys_file():
+    study = load_study("tournament")
+    comment = study.text[study.text.index("in this order") : study.text.index("name =")]
+    named = re.findall(r"(?<![\w/-])[\w/-]+(?![\w/-])", comment)
+    known = {*study.tasks, *(method.name for method in study.methods)}
+    assert [name for name in named if name in known] == [name for name in DROPPED_FIRST if name in known]
+
+
+def test_scores_are_shares_of_what_the_preset_learned():
+    # Mean over the run of a curve -100, -100, v, v, v by the trapezoid rule: (-150 + 2.5 v)/4; from the start of -100:
+    # 62.5 + 0.625 v, and the preset's is 125. So v = 200 is 1.5, v = 0 is 0.5, and v = 120 is 1.1.
+    field = build(comparison(FIELD, {}), 200).field
+    assert field is not None
+    means = {name: [float(task.mean()) for task in field.scores(name)] for name in FIELD}
+    assert means["preset"] == pytest.approx([1.0, 1.0])
+    assert means["hindsight-samples"] == pytest.approx([1.5, 1.5])
+    assert means["hindsight-compute"] == pytest.approx([1.1, 1.1])
+    assert means["ucb"] == pytest.approx([0.5, 0.8])
+    assert field.gap("hindsight-compute", "preset").value == pytest.approx(0.1)
+    assert field.compute("hindsight-compute") == pytest.approx(0.4)
+    assert field.compute("hindsight-compute", "kl-rate") == pytest.approx(0.4)
+    assert field.processor("ucb") == pytest.approx(0.5)
+
+
+def test_questions_are_answered_by_their_rules():
+    found = build(comparison(FIELD, PAIRS), 200)
+    verdicts = [(answer.question, answer.verdict) for answer in answers(found)]
+    named = {name: [verdict for question, verdict in verdicts if f" {name}:" in question] for name in FIELD}
+    # Better in every run; as many FLOPs as the preset; nowhere worse; ahead of the rule by KL, with as many FLOPs;
+    # ahead of the best pair over all tasks. Against the best pair of each task 1.5 stands against 1.6 and 1.7.
+    expected = ["shown", "contrary", "shown", "shown", "shown", "shown", "contrary"]
+    assert named["hindsight-samples"] == expected
+    # Behind the rule by KL by 0.2 with less than half of its FLOPs.
+    assert named["hindsight-compute"] == ["shown", "shown", "shown", "contrary", "shown", "contrary", "contrary"]
+    # 0.65 against 1: neither better nor without loss; and behind K=3, which costs less and has 0.8.
+    assert named["ucb"] == ["contrary", "contrary", "contrary"]
+
+
+def test_the_best_pairs_are_picked_after_the_fact():
+    grid = build(comparison(FIELD, PAIRS), 200).grid
+    assert grid is not None
+    assert grid.fixed_pairs() == ["preset", "k3", "rate3", "k1"]
+    assert grid.best_pairs() == {"a/One": "rate3", "a/Two": "k1"}
+    means = [float(np.mean(task)) for task in grid.scores_of_best_pairs()]
+    assert means == pytest.approx([1.6, 1.7])  # 220 and 240
+
+
+def test_what_to_use_follows_from_what_is_shown():
+    field = build(comparison(FIELD, {}), 200).field
+    assert field is not None
+    assert where_samples_are_dear(field).name == "hindsight-samples"
+    assert where_compute_is_dear(field).name == "hindsight-compute"
+    assert "saves 60 %" in where_compute_is_dear(field).text
+    # Where the cheap one loses 0.2 and the good one is worse on one task, the preset it is.
+    worse = {**FIELD, "hindsight-samples": (400.0, 60.0, 10.0), "hindsight-compute": (60.0, 60.0, 4.0),
+             "kl-rate": (60.0, 60.0, 10.0)}  # fmt: skip
+    field = build(comparison(worse, {}), 200).field
+    assert field is not None
+    assert field.different("hindsight-samples", 1) == ["a/One"]
+    assert field.different("hindsight-samples", -1) == ["a/Two"]
+    assert where_samples_are_dear(field).name is None
+    assert where_compute_is_dear(field).name is None
+
+
+def test_a_task_on_which_the_preset_learns_nothing_is_named_and_left_out():
+    flat = {name: (values[0], -100.0 - 5 * (name == "preset"), values[2]) for name, values in FIELD.items()}
+    found = build(comparison(flat, {}), 200)
+    assert found.field is not None
+    assert found.field.flat == ("a/Two",)
+    assert "does not improve on a/Two" in page.state(found)
+
+
+def test_the_table_counts_and_says_what_is_missing():
+    lacking = without(comparison(FIELD, {}), ("preset", "a/One", 5))
+    found = build(lacking, 200)
+    assert found.field is not None
+    row = next(line for line in page.method_table(found.field).splitlines() if line.startswith("| hindsight-compute"))
+    assert "110 %" in row
+    assert "| 40 % | 40 % | 1.00 [1.00, 1.00] | 2 / 0 | yes |" in row
+    assert "with 4 of 5 seeds: 48 runs" in page.state(found)
+    nothing = build(replace(lacking, runs=tuple(replace(one, state="failed") for one in lacking.runs)), 200)
+    assert page.tournament_blocks(nothing)["tournament"].startswith("*Not run yet.* 0 of 60 runs")
+    assert page.tournament_blocks(None)["tournament-grid"] == "*Not run yet.*"
+    assert page.summary_table(None) == ""
+
+
+def test_blocks_and_figures_follow_from_packed_records(tmp_path: Path):
+    sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
+    from synthetic import write_study
+
+    methods = [
+        ("preset", "preset", {"scheduler": "fixed", "arms": [4]}, 0.8, 0.3),
+        ("hindsight-samples", "hindsight (samples)", {"scheduler": "hindsight", "arms": [4]}, 0.9, 0.2),
+        ("ucb", "ADEPT(U)", {"scheduler": "ucb", "arms": [4, 2, 1]}, 0.8, 0.3),
+    ]
+    folder = tmp_path / STUDY
+    write_study(folder, methods, ["minigrid/LavaGapS7", "minigrid/Empty-16x16"], [1, 2], iterations=12)
+    file = folder / "study.toml"
+    file.write_text(file.read_text().replace('"synthetic"', f'"{STUDY}"').replace(
+        "baseline =", 'criterion = "mean-score"\nbaseline ='))  # fmt: skip
+    pack(folder)
+    found, again = (load_tournament(tmp_path, 200) for _ in range(2))
+    assert found is not None
+    blocks = page.tournament_blocks(found)
+    assert blocks == page.tournament_blocks(again)
+    assert "3 methods on 2 tasks with 2 of 2 seeds: 12 runs." in blocks["tournament"]
+    assert "| preset | 100 %" in blocks["tournament"]
+    assert blocks["tournament-grid"] == "*Not run yet.*"
+    assert [line.split(" | ")[0] for line in blocks["tournament-tasks"].splitlines()[2:]] == [
+        "| LavaGapS7",
+        "| Empty-16x16",
+    ]
+    assert page.summary_table(found).count("\n") == 4
+    names = [drawing.name for drawing in page.tournament_drawings(found)]
+    assert names == ["score-against-compute", "per-task-differences"]
