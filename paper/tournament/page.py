@@ -14,7 +14,7 @@ from adept.report.scales import MARGIN
 from adept.report.style import looks
 from adept.report.wording import counted, interval, listing, markdown, number, percent
 from paper.measures import ROOT
-from paper.tournament.answers import CHOICES, answers, tasks_of
+from paper.tournament.answers import CHOICES, KL_RULES, answers, tasks_of
 from paper.tournament.field import BANDIT, HINDSIGHT, STUDY, Field, Tournament
 from paper.verdicts import FAILS, HOLDS
 from paper.words import NOT_RUN, percent_interval, points, table
@@ -35,26 +35,61 @@ def tournament_blocks(tournament: Tournament | None) -> dict[str, str]:
         }
     field = tournament.field
     return {
-        "tournament": "\n\n".join([advice(field), method_table(field), state(tournament), pictures()]),
+        "tournament": "\n\n".join([advice(tournament), method_table(field), state(tournament), pictures()]),
         "tournament-answers": answer_table(tournament),
         "tournament-grid": grid_block(tournament),
         "tournament-tasks": task_table(field),
     }
 
 
-def advice(field: Field) -> str:
-    """Return which setting to use and what it saves, and where hindsight and the bandit stand, a line each."""
+def advice(tournament: Tournament) -> str:
+    """Return which setting to use and what it saves, and where the methods stand: a line each."""
+    field, grid = tournament.field, tournament.grid
+    assert field is not None
     lines = [choose(field).text for choose in CHOICES]
-    for name in (*HINDSIGHT, BANDIT):
-        if field.has(name):
-            chance = field.analysis.methods[name].improvement
-            assert chance is not None
-            lines.append(
-                f"{field.label(name)}: {points(field.gap(name, field.baseline))} of the preset's score for "
-                f"{percent(field.compute(name))} of its update FLOPs; a run of it is better than one of the preset "
-                f"with probability {interval(chance)}."
-            )
+    lines += [standing(field, name) for name in (*HINDSIGHT, BANDIT) if field.has(name)]
+    ours = [name for name in HINDSIGHT if field.has(name)]
+    rules = [rule for rule in KL_RULES if field.has(rule)]
+    if ours and rules:
+        rival = max(rules, key=field.analysis.iqm)
+        lines.append(f"Against {field.label(rival)}: " + listing([
+            f"{field.label(name)} {points(field.gap(name, rival))} for {percent(field.compute(name, rival))} of its "
+            "update FLOPs" for name in ours]) + ".")  # fmt: skip
+    if grid is not None and grid.fixed_pairs():
+        lines += best_pairs(grid)
+    if ours:
+        cheap = min(ours, key=field.compute)
+        lines.append(
+            f"Updates are not all of the time: {field.label(cheap)} takes {percent(field.processor(cheap))} of the "
+            f"preset's processor time, against {percent(field.compute(cheap))} of its update FLOPs. Sampling stays."
+        )
     return "\n".join(f"- {markdown(line)}" for line in lines)
+
+
+def standing(field: Field, name: str) -> str:
+    """Say how a method compares with the preset."""
+    chance = field.analysis.methods[name].improvement
+    assert chance is not None
+    return (
+        f"{field.label(name)}: {points(field.gap(name, field.baseline))} of the preset's score for "
+        f"{percent(field.compute(name))} of its update FLOPs. A run of it is better than one of the preset with "
+        f"probability {interval(chance)}."
+    )
+
+
+def best_pairs(grid: Field) -> list[str]:
+    """Say how hindsight compares with the best fixed pairs, which nobody knows beforehand."""
+    best = grid.best_pair()
+    found = []
+    rivals = {
+        f"The best fixed pair over all tasks is {grid.label(best)}": grid.scores(best),
+        "The best pair of each task differs from task to task": grid.scores_of_best_pairs(),
+    }
+    for words, rival in rivals.items():
+        gaps = [f"{grid.label(name)} {points(grid.gap(name, rival))}" for name in HINDSIGHT if grid.has(name)]
+        if gaps:
+            found.append(f"{words} (selected after the fact). Against it: {listing(gaps)}.")
+    return found
 
 
 def method_table(field: Field) -> str:
