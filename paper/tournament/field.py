@@ -17,6 +17,7 @@ import numpy as np
 from adept.report.analysis import Analysis, analyze
 from adept.report.comparison import Comparison
 from adept.report.loading import load_comparison
+from adept.report.runs import Array
 from adept.report.scales import MARGIN
 from adept.report.statistics import RESAMPLES, Estimate, Scores, difference
 from paper.measures import ROOT, copied
@@ -104,7 +105,7 @@ class Field:
         """Return how a method is called."""
         return self.comparison.label(name)
 
-    def scores(self, name: str) -> Scores:
+    def scores(self, name: str) -> list[Array]:
         """Return a method's normalised mean scores over the run, task by task."""
         found = self.analysis.normalized(name)
         assert found is not None, f"{name} is not scored"
@@ -154,7 +155,7 @@ class Field:
             task: max(means, key=lambda name: means[name][index]) for index, task in enumerate(self.selection.tasks)
         }
 
-    def scores_of_best_pairs(self) -> Scores:
+    def scores_of_best_pairs(self) -> list[Array]:
         """Return the normalised scores of each task's best pair."""
         return [self.scores(name)[index] for index, name in enumerate(self.best_pairs().values())]
 
