@@ -17,7 +17,7 @@ from torch import Tensor
 from adept.config import Config
 from adept.envs.base import Array, Continuous, Environments
 from adept.networks import Actor, ActorCritic
-from adept.seeding import generator, generator_state, set_generator_state, stream_seed
+from adept.seeding import generator, stream_seed
 
 Floats = npt.NDArray[np.float32]
 Numbers = npt.NDArray[np.float64]
@@ -355,7 +355,7 @@ class Collector:
             if part is not None:
                 moments = part.moments.state() if isinstance(part, ObservationNormalizer) else part.state()
                 arrays |= {f"normalize_{name}/{key}": value for key, value in moments.items()}
-        return {"restarted_at": self._restarted_at, "rng": generator_state(self._rng)}, arrays
+        return {"restarted_at": self._restarted_at, "rng": self._rng.bit_generator.state}, arrays
 
     def load(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Continue from a saved state: restart as then, and take the same actions again."""
@@ -368,7 +368,7 @@ class Collector:
         for taken in self._taken:
             for actions in taken:
                 self._observations = self._environments.step(self._bounded(actions)).observations
-        set_generator_state(self._rng, values["rng"])
+        self._rng.bit_generator.state = values["rng"]
         self._episode_return, self._episode_length = arrays["episode_return"], arrays["episode_length"]
         self.recent_returns = deque(arrays["recent_returns"].tolist(), maxlen=100)
         for name, part in (("observations", self.normalize_observations), ("rewards", self.normalize_rewards)):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 STREAMS = (
@@ -28,13 +26,3 @@ def stream_seed(seed: int, stream: str, *index: int) -> int:
 def generator(seed: int, stream: str) -> np.random.Generator:
     """Return the generator of one use of randomness."""
     return np.random.default_rng([seed, STREAMS.index(stream)])
-
-
-def generator_state(rng: np.random.Generator) -> dict[str, Any]:
-    """Return a generator's state, JSON-safe for Python's JSON, whose integers have no bound."""
-    return dict(rng.bit_generator.state)
-
-
-def set_generator_state(rng: np.random.Generator, state: dict[str, Any]) -> None:
-    """Continue a generator from a saved state."""
-    rng.bit_generator.state = state

@@ -16,7 +16,7 @@ from adept.envs.base import Array
 from adept.networks import ActorCritic, ImpalaNetwork
 from adept.plan import Plan
 from adept.rollout import VALUE_CHUNK, Rollout
-from adept.seeding import generator, generator_state, set_generator_state
+from adept.seeding import generator
 
 IMAGE_CHUNK = 64
 """Rows of one forward and backward pass of an image network on the CPU: more only costs memory and cache."""
@@ -118,7 +118,7 @@ class ReferenceLearner:
     def __init__(self, config: Config, network: ActorCritic, loss: Loss, device: torch.device) -> None:
         self.network = network
         self._config, self._loss, self._device = config, loss, device
-        self._optimizer = torch.optim.Adam(network.parameters(), lr=config.learning_rate, eps=1e-5, fused=True)
+        self._optimizer = torch.optim.Adam(network.parameters(), eps=1e-5, fused=True)  # its rate is the plan's
         self._rng = generator(config.seed, "minibatches")
         images_on_cpu = device.type == "cpu" and isinstance(network, ImpalaNetwork)
         self._chunk = IMAGE_CHUNK if images_on_cpu else config.minibatch_size
@@ -215,12 +215,12 @@ class ReferenceLearner:
             arrays[f"network/{name}"] = parameter.detach().cpu().numpy()
             for key, value in self._optimizer.state.get(parameter, {}).items():
                 arrays[f"adam/{key}/{name}"] = value.detach().cpu().numpy()
-        return {"rng": generator_state(self._rng)}, arrays
+        return {"rng": self._rng.bit_generator.state}, arrays
 
     def load(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Continue from a saved state."""
         load_network(self.network, arrays)
-        set_generator_state(self._rng, values["rng"])
+        self._rng.bit_generator.state = values["rng"]
         self._optimizer.state.clear()
         for name, parameter in self.network.named_parameters():
             for key in ("step", "exp_avg", "exp_avg_sq"):

@@ -26,9 +26,9 @@ class Backend:
     """whether there are levels that training never sees; a run is then evaluated on them when it ends"""
     evaluation_environments: ClassVar[int] = 16
     """how many environments evaluation may step side by side"""
-    microseconds: ClassVar[Mapping[str, tuple[float, float]]] = {}
-    """by algorithm: per environment step of sampling, and per row and epoch of updating, in one process of one thread
-    on a shared Xeon core (docs/studies.md); a rough guide for estimates"""
+    microseconds: ClassVar[Mapping[int, tuple[float, float]]] = {}
+    """by the passes that an algorithm makes over each row: per environment step of sampling, and per row and epoch of
+    updating, in one process of one thread on a shared Xeon core (docs/studies.md); a rough guide for estimates"""
     paper_minibatches: ClassVar[int | None] = None
     """the paper's number of minibatches in its count of compute, where it is not ours (docs/compute.md)"""
 

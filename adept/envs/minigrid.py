@@ -16,7 +16,7 @@ class MiniGrid(Backend):
     name = "minigrid"
     about = "MiniGrid in EnvPool's native version, by the name without MiniGrid- and version"
     tasks = ("DoorKey-6x6", "LavaGapS7", "Empty-16x16")
-    microseconds = {"ppo": (31.0, 4.0)}  # noqa: RUF012
+    microseconds = {1: (31.0, 4.0)}  # noqa: RUF012
 
     def make(
         self, config: Config, count: int, *, threads: int, render: bool, evaluating: bool, test_levels: bool

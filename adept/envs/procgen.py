@@ -31,7 +31,7 @@ class Procgen(Backend):
     about = "Procgen's sixteen games, easy mode"
     tasks = GAMES
     has_test_levels = True
-    microseconds = {"ppo": (1000.0, 2300.0), "drac": (1700.0, 3900.0)}  # noqa: RUF012
+    microseconds = {1: (1000.0, 2300.0), 2: (1700.0, 3900.0)}  # noqa: RUF012
     paper_minibatches = 32  # which contradicts its own 64 · 256 / 2048 = 8
 
     def make(

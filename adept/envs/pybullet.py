@@ -15,7 +15,7 @@ class PyBullet(Backend):
     about = "the walkers of PyBullet"
     tasks = ("Ant", "HalfCheetah", "Hopper", "Walker2D")
     evaluation_environments = 1
-    microseconds = {"ppo": (270.0, 6.0)}  # noqa: RUF012
+    microseconds = {1: (270.0, 6.0)}  # noqa: RUF012
 
     def make(
         self, config: Config, count: int, *, threads: int, render: bool, evaluating: bool, test_levels: bool

@@ -21,7 +21,7 @@ from adept.fast.surrogate import METRICS, Surrogate, Targets
 from adept.networks import ActorCritic, MiniGridNetwork
 from adept.plan import Plan
 from adept.rollout import VALUE_CHUNK, Rollout
-from adept.seeding import generator, generator_state, set_generator_state
+from adept.seeding import generator
 
 
 class FastLearner:
@@ -132,12 +132,12 @@ class FastLearner:
             for name, mean, square in self._moments():
                 arrays[f"adam/step/{name}"] = np.array(self._adam.steps, np.float32)
                 arrays[f"adam/exp_avg/{name}"], arrays[f"adam/exp_avg_sq/{name}"] = mean.numpy(), square.numpy()
-        return {"rng": generator_state(self._rng)}, arrays
+        return {"rng": self._rng.bit_generator.state}, arrays
 
     def load(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Continue from a saved state."""
         load_network(self.network, arrays)
-        set_generator_state(self._rng, values["rng"])
+        self._rng.bit_generator.state = values["rng"]
         self._adam.steps = 0
         for name, mean, square in self._moments():
             if f"adam/step/{name}" in arrays:

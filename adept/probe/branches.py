@@ -24,7 +24,6 @@ import numpy as np
 
 from adept.config import Config
 from adept.plan import preset_plan
-from adept.seeding import generator_state
 from adept.training import Trainer
 
 
@@ -108,4 +107,4 @@ def branch(trainer: Trainer, branching: Branching, rate: float) -> Iterator[dict
 def with_generator(state: tuple[dict[str, Any], dict[str, Any]], *seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return a copy of a part's state with a generator of another seed."""
     values, arrays = copy.deepcopy(state)
-    return {**values, "rng": generator_state(np.random.default_rng(seed))}, arrays
+    return {**values, "rng": np.random.default_rng(seed).bit_generator.state}, arrays

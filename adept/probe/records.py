@@ -15,8 +15,6 @@ from adept.studies.results import StudyResults, load_results
 
 Array = npt.NDArray[np.float64]
 RESAMPLES = 10_000
-REWARDS = ("gae_return", "episode_return")
-"""What a run recorded that a scheduler may be credited with: the paper's reward, and what it stands for."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from adept import cost
+from adept.algorithms import ALGORITHMS
 from adept.config import Config
 from adept.envs import backend_of
 from adept.extras import MissingExtra
@@ -27,7 +28,7 @@ class Rate:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Remaining:
     """What is left of one cell."""
 
     cell: Cell
@@ -40,7 +41,7 @@ class Estimate:
     source: str
 
 
-def estimate(results: StudyResults) -> list[Estimate]:
+def estimate(results: StudyResults) -> list[Remaining]:
     """Estimate what the cells that are not done have left to do."""
     study = results.study
     measured = measured_rates(results)
@@ -58,7 +59,7 @@ def estimate(results: StudyResults) -> list[Estimate]:
         rate = rate_for(config, measured)
         steps = iterations * config.batch_size
         seconds = steps * (rate.sampling + rate.update * epochs)
-        estimates.append(Estimate(cell, steps, epochs, flops, seconds, rate.source))
+        estimates.append(Remaining(cell, steps, epochs, flops, seconds, rate.source))
     return estimates
 
 
@@ -86,11 +87,11 @@ def rate_for(config: Config, measured: dict[tuple[str, str], Rate]) -> Rate:
     for name in (config.env, config.backend):
         if (name, config.algo) in measured:
             return measured[name, config.algo]
-    sampling, update = backend_of(config).microseconds.get(config.algo, UNKNOWN_RATE)
+    sampling, update = backend_of(config).microseconds.get(ALGORITHMS[config.algo].passes, UNKNOWN_RATE)
     return Rate(sampling * 1e-6, update * 1e-6, f"rough rate of {config.backend} on one CPU core, not measured here")
 
 
-def sources(estimates: Iterable[Estimate]) -> list[str]:
+def sources(estimates: Iterable[Remaining]) -> list[str]:
     """Return where the rates of the cells that are left come from."""
     return sorted({each.source for each in estimates if each.steps})
 

@@ -43,7 +43,7 @@ def test_a_dry_run_runs_nothing_and_says_where_its_rates_are_from(tmp_path, caps
     cell = result["cells"][0]
     # 48 iterations: (128+1)·16 forward passes of 64 kFLOPs, then 4 epochs of 2048 rows, three passes' worth each.
     assert cell["flops"] == 48 * (129 * 16 + 3 * 2048 * 4) * 64_000
-    sampling, update = BACKENDS["minigrid"].microseconds["ppo"]
+    sampling, update = BACKENDS["minigrid"].microseconds[1]
     assert cell["seconds"] == pytest.approx(48 * 2048 * (sampling + 4 * update) * 1e-6)
     assert result["total"]["seconds_of_workers"] == pytest.approx(result["total"]["seconds"] / 2)
     assert "not measured here" in capsys.readouterr().out

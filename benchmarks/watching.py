@@ -1,0 +1,112 @@
+"""What watching costs: the same runs with and without it, in turn, in processor time.
+
+    python benchmarks/watching.py [--tasks minigrid …] [--blocks 3]
+
+Both runs compute the same numbers, so that all of the difference is watching. An iteration of each is made in turn; a
+block has as many iterations as there are between two measurements. *inside* is the share of processor time that is
+spent in the watch itself (copying parameters, judging), which other programs on the machine hardly disturb; *ratio* is
+that of whole blocks, its median over the blocks. Procgen's rollout is an eighth of the paper's, and so are the rows
+that are judged, so that the share is that of the paper's size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+from adept.config import Config, Execution
+from adept.presets import preset
+from adept.training import Trainer
+
+SHORTER = 8
+"""How much shorter Procgen's rollouts are than the preset's."""
+MOST = 0.03
+"""Share of the processor time that watching may take."""
+
+
+def configurations() -> dict[str, Config]:
+    bigfish = preset("procgen/bigfish", scheduler="fixed")
+    return {
+        "minigrid": preset("minigrid/DoorKey-6x6", scheduler="fixed"),
+        "halfcheetah": preset("pybullet/HalfCheetah", scheduler="fixed"),
+        "ant": preset("pybullet/Ant", scheduler="fixed"),
+        "bigfish": replace(
+            bigfish,
+            rollout_length=bigfish.rollout_length // SHORTER,
+            watch_rows=bigfish.watch_rows // SHORTER,
+        ),
+    }
+
+
+class Timed:
+    """A run that counts its own processor time, and what of it goes into watching."""
+
+    def __init__(self, config: Config) -> None:
+        self.trainer = Trainer(config, Execution(device="cpu"))
+        self._records = iter(self.trainer)
+        self.spent = self.inside = 0.0
+        for name in ("judge", "begin", "mark", "columns"):
+            setattr(self.trainer.watch, name, self._counted(getattr(self.trainer.watch, name)))
+
+    def _counted(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*arguments: Any) -> Any:
+            started = time.process_time()
+            result = call(*arguments)
+            self.inside += time.process_time() - started
+            return result
+
+        return counted
+
+    def iterate(self) -> None:
+        """Make one iteration."""
+        started = time.process_time()
+        next(self._records)
+        self.spent += time.process_time() - started
+
+    def forget(self) -> tuple[float, float]:
+        """Return the seconds since the last call: all, and those of watching."""
+        seconds = self.spent, self.inside
+        self.spent = self.inside = 0.0
+        return seconds
+
+
+def measure(config: Config, blocks: int) -> dict[str, float]:
+    """Return the shares of one task."""
+    runs = [Timed(replace(config, watch=watch)) for watch in (True, False)]
+    for run in runs:
+        run.iterate()  # the first one warms up, and has no update to judge
+        run.forget()
+    found: list[tuple[tuple[float, float], tuple[float, float]]] = []
+    for block in range(blocks):
+        for _ in range(config.watch_every):
+            for run in runs if block % 2 else reversed(runs):
+                run.iterate()
+        found.append((runs[0].forget(), runs[1].forget()))
+    for run in runs:
+        run.trainer.close()
+    inside, spent = (sum(on[index] for on, _ in found) for index in (1, 0))
+    ratios = [on[0] / off[0] for on, off in found]
+    return {"inside": inside / (spent - inside), "ratio": median(ratios), "low": min(ratios), "high": max(ratios)}
+
+
+def main() -> None:
+    known = configurations()
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--tasks", nargs="+", choices=known, default=list(known))
+    parser.add_argument("--blocks", type=int, default=3)
+    options = parser.parse_args()
+    print(f"{'':<24}{'inside':>8}{'ratio':>8}{'(range)':>18}", flush=True)
+    for name in options.tasks:
+        found = measure(known[name], options.blocks)
+        spread = f"({found['low']:.3f} to {found['high']:.3f})"
+        verdict = "" if found["inside"] < MOST else f"   above {MOST:.0%}"
+        line = f"{known[name].env:<24}{found['inside']:>8.2%}{found['ratio']:>8.3f}{spread:>18}{verdict}"
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
