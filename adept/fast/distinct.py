@@ -36,7 +36,11 @@ class DistinctPass:
 
     def prepare(self, observations: Tensor) -> Tensor:
         """Number the distinct observations; return each row's number."""
-        self._table, numbers = distinct(observations.flatten(1))
+        return self.number(*distinct(observations))
+
+    def number(self, table: Tensor, numbers: Tensor) -> Tensor:
+        """Take distinct observations that were numbered before; return each row's number."""
+        self._table = table.flatten(1)
         return numbers
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:

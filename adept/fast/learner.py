@@ -35,14 +35,18 @@ class FastLearner:
         """passes and loss by the size of a minibatch: the configuration's, or less where a rollout has less"""
         self._names = (*METRICS, "gradient_norm")
         self._numbered: tuple[Rollout, Tensor, Tensor] | None = None
-        """the rollout that log-probabilities were last asked of, its distinct observations and each row's number"""
+        """the rollout that was last asked for, its distinct observations and each row's number"""
 
     def epochs(self, rollout: Rollout, plan: Plan) -> Iterator[Epoch]:
         """Make at most `plan.epochs` passes over the rollout."""
         size = min(self._config.minibatch_size, len(rollout))
         if size not in self._sized:
             self._sized[size] = (self._make_pass(rollout, size), Surrogate(self._config, self.network, size))
-        rows = self._sized[size][0].prepare(rollout.observations)
+        network = self._sized[size][0]
+        if isinstance(network, DistinctPass):
+            rows = network.number(*self._distinct(rollout))
+        else:
+            rows = network.prepare(rollout.observations)
         for index in range(1, plan.epochs + 1):
             metrics = self._epoch(rollout, rows, size, plan)
             yield Epoch(index, len(metrics), len(metrics) * size, self._names, metrics.mean(0))
@@ -117,13 +121,17 @@ class FastLearner:
         if not isinstance(self.network, MiniGridNetwork):
             observations = rollout.observations if rows is None else rollout.observations[rows]
             return policy_of(self.network, observations, VALUE_CHUNK)
-        if self._numbered is None or self._numbered[0] is not rollout:
-            self._numbered = (rollout, *distinct(rollout.observations))
-        _, table, numbers = self._numbered
+        table, numbers = self._distinct(rollout)
         if rows is not None:
             used, numbers = numbers[rows].unique(return_inverse=True)  # type: ignore[no-untyped-call]
             table = table[used]
         return policy_of(self.network, table, VALUE_CHUNK).index_select(0, numbers)
+
+    def _distinct(self, rollout: Rollout) -> tuple[Tensor, Tensor]:
+        """Return the distinct observations of a rollout and each row's number, found once for judging and updating."""
+        if self._numbered is None or self._numbered[0] is not rollout:
+            self._numbered = (rollout, *distinct(rollout.observations))
+        return self._numbered[1:]
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return what the reference returns, by the same names: a checkpoint of one loads in the other."""

@@ -156,10 +156,9 @@ def weighted(weights: npt.ArrayLike, advantages: npt.ArrayLike, groups: npt.Arra
     """
     w, normal = _rows(weights), normalize(advantages)
     _same_length(w, normal)
-    _, index = np.unique(np.asarray(groups).ravel(), return_inverse=True)
+    index, count = _numbered(np.asarray(groups).ravel())
     if len(index) != len(w):
         raise ValueError(f"got {len(index)} groups for {len(w)} rows; give the group of each row")
-    count = int(index.max()) + 1 if len(index) else 0
     if count < 2 or not np.isfinite(w).all() or not normal.any():
         return NOTHING
     products = (w - w.mean()) * normal
@@ -168,6 +167,16 @@ def weighted(weights: npt.ArrayLike, advantages: npt.ArrayLike, groups: npt.Arra
     sums = np.bincount(index, residuals, count)
     error = math.sqrt(count / (count - 1) * float(sums @ sums)) / len(w)
     return Estimate(value, error, count - 1) if math.isfinite(value) and math.isfinite(error) else NOTHING
+
+
+def _numbered(groups: npt.NDArray[Any]) -> tuple[Groups, int]:
+    """Return groups as numbers from 0, and how many there are; no sorting where they are such numbers already."""
+    if groups.dtype.kind == "i" and len(groups) and groups.min() >= 0 and groups.max() < len(groups):
+        sizes = np.bincount(groups)
+        if sizes.all():
+            return groups, len(sizes)
+    names, index = np.unique(groups, return_inverse=True)
+    return index, len(names)
 
 
 def _rows(values: Any) -> Floats:

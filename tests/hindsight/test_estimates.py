@@ -52,6 +52,15 @@ def test_gain_by_hand_is_cut_and_paired():
     assert kl(deployed, other) == pytest.approx((0.1 - math.log(1.1)) / 4)
 
 
+@pytest.mark.parametrize("names", [(0, 1, 2), (2, 0, 1), (7, -3, 40), (0, 2, 5), ("c", "a", "b"), (0.5, 1.5, 2.0)])
+def test_groups_may_have_any_names(names):
+    weights, advantages = [1.0, 2.0, 4.0, 1.0, 0.0, 3.0], [1.0, -1.0, 2.0, -2.0, 3.0, -3.0]
+    plain = weighted(weights, advantages, [0, 0, 1, 1, 2, 2])
+    named = weighted(weights, advantages, [name for name in names for _ in range(2)])
+    assert (named.value, named.error, named.freedom) == pytest.approx((plain.value, plain.error, plain.freedom))
+    assert plain.freedom == 2
+
+
 def test_equal_groups_give_the_error_of_a_mean_of_means():
     rng = np.random.default_rng(0)
     weights = rng.standard_normal((32, 10))

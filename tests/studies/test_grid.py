@@ -235,6 +235,11 @@ def test_mistakes_in_relative_values_are_named(old: str, new: str, said: str):
         parse_study(RELATIVE.replace(old, new), "x.toml")
 
 
+@pytest.mark.parametrize("name", shipped_studies())
+def test_a_shipped_study_declares_what_decides(name):
+    assert "\ncriterion = " in load_study(name).text
+
+
 def test_the_tournament_is_held_out_and_relative_to_the_preset():
     study = load_study("tournament")
     developed = {"pybullet/HalfCheetah", "pybullet/Walker2D", "minigrid/DoorKey-6x6", "CartPole", "Pendulum"}

@@ -170,6 +170,20 @@ def test_packed_records_are_read_in_two_lines_without_this_package(directory):
     assert json.loads(data["runs.json"])["runs"][0]["config"]["arms"] == [2]
 
 
+def test_the_lines_of_the_page_read_packed_records(directory):
+    pandas = pytest.importorskip("pandas")
+    page = (Path(__file__).parent.parent.parent / "docs" / "studies.md").read_text(encoding="utf-8")
+    lines = page.partition("### Packed records")[2].partition("```python\n")[2].partition("```")[0]
+    assert "adept" not in lines
+    pack(directory)
+    found = {"np": np, "pd": pandas, "json": json}
+    exec(lines.replace("results/minigrid", str(directory)), found)
+    assert found["table"].groupby(["method", "seed"]).size().to_dict() == {
+        ("fixed-2", 1): 8, ("fixed-2", 2): 8, ("round-robin", 1): 8, ("round-robin", 2): 8
+    }  # fmt: skip
+    assert [run["seed"] for run in found["runs"]] == [1, 1, 2, 2]
+
+
 def test_a_column_that_some_runs_lack_is_empty_there_and_comes_back_as_it_was(study, directory):
     path = directory / "runs" / "gymnasium-CartPole-v1" / "fixed-2" / "seed-1"
     lines = (path / "iterations.csv").read_text().splitlines()
