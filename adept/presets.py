@@ -139,7 +139,7 @@ FAMILIES = (
         {
             "steps": 10_000_000, "environments": 8, "rollout_length": 128, "minibatch_size": 256,
             "learning_rate": 2.5e-4, "learning_rate_decay": True, "discount": 0.99, "clip_range": 0.1,
-            "entropy_coefficient": 0.01, "clip_value_loss": True, "network": "nature",
+            "entropy_coefficient": 0.01, "clip_value_loss": True, "network": "nature", "watch_every": 25,
         },
     ),
 )  # fmt: skip

@@ -37,16 +37,15 @@ from adept.training import train  # noqa: E402
 KEPT = ("iteration", "step", "score", "epochs_done", "learning_rate", "flops", "update_seconds")
 
 
-def cartpole(seed: int, factor: float = 1.0, epochs: int = 8) -> Config:
+def cartpole(seed: int, factor: float = 1.0, epochs: int = 8, steps: int = 100_000) -> Config:
     base = preset("gymnasium/CartPole-v1", scheduler="fixed")
     rate = base.learning_rate * factor
-    return replace(base, steps=100_000, seed=seed, arms=(epochs,), learning_rate=rate, watch_every=2)
+    return replace(base, steps=steps, seed=seed, arms=(epochs,), learning_rate=rate, watch_every=2)
 
 
 def doorkey(seed: int) -> Config:
-    return replace(
-        preset("minigrid/DoorKey-6x6", scheduler="fixed"), seed=seed, arms=(8,), watch_every=2, steps=400_000
-    )
+    base = preset("minigrid/DoorKey-6x6", scheduler="fixed")
+    return replace(base, seed=seed, arms=(8,), watch_every=2, steps=300_000)
 
 
 CELLS: list[tuple[str, str, Config]] = [
@@ -54,8 +53,10 @@ CELLS: list[tuple[str, str, Config]] = [
     *((f"over-{seed}", "over", cartpole(seed, 10.0)) for seed in (1, 2)),
     *((f"epochs-{seed}", "epochs", cartpole(seed, epochs=30)) for seed in (1, 2)),
     *((f"good-{seed}", "good", cartpole(seed)) for seed in (1, 2)),
-    *((f"solved-{seed}", "solved", doorkey(seed)) for seed in (3, 4)),
+    ("solved-1", "solved", cartpole(3, steps=200_000)),
+    ("solved-2", "solved", doorkey(3)),
 ]
+"""Runs of CartPole, whose preset is `good` with 8 epochs; the last is DoorKey-6x6, where large K harms once solved."""
 
 
 def right(kind: str, advice: Advice) -> bool:

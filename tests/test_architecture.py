@@ -15,8 +15,8 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "adept"
 
-# room → the rooms that it may import, inside functions too; its own is understood. A line for one file of a package,
-# such as algorithms/stopping, takes it out of the package's room.
+# room → the rooms that it may import, inside functions too; its own is understood. A line for one part of a
+# package, such as algorithms/stopping, takes it out of the package's room.
 MAY_IMPORT: dict[str, set[str]] = {
     "names": set(),
     "extras": set(),
@@ -74,7 +74,8 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 def room_of(path: Path) -> str:
     inside = path.relative_to(PACKAGE).with_suffix("")
-    return inside.as_posix() if inside.as_posix() in MAY_IMPORT else inside.parts[0]
+    named = (each.as_posix() for each in (inside, *inside.parents))
+    return next((name for name in named if name in MAY_IMPORT), inside.parts[0])
 
 
 def room_named(name: str) -> str:

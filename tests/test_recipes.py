@@ -107,8 +107,8 @@ def test_a_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_files_that_the_recipes_name_exist() -> None:
-    named = re.findall(r"`(adept/[\w/]+/(?:__init__|base|stopping)\.py)`", CONTRIBUTING)
+    named = re.findall(r"`(adept/[\w/]+/(?:__init__|base)\.py)`", CONTRIBUTING)
     assert {"adept/schedulers/__init__.py", "adept/controllers/__init__.py", "adept/envs/__init__.py"} <= set(named)
-    assert {"adept/algorithms/__init__.py", "adept/algorithms/stopping.py"} <= set(named)
+    assert {"adept/algorithms/__init__.py", "adept/algorithms/stopping/__init__.py"} <= set(named)
     for name in named:
         assert (ROOT / name).is_file()

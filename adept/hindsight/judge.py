@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 Taken = TypeVar("Taken")
+PIECE = 2**22
+"""Numbers that are moved at a time: 16 MB in float32."""
 LogProbs = Callable[[], Any]
 """Returns the log-probabilities of the rollout's actions under the present parameters, one per row."""
 
@@ -43,8 +45,9 @@ class Weights(Protocol[Taken]):
 class ModuleWeights:
     """The trainable parameters of any module, whatever its optimiser, device or number type.
 
-    Memory: one copy of the trainable parameters for each `take`, and one more while `at` or `along` last, plus one
-    tensor; on the host instead of the device with `host_copy`. Frozen parameters are neither copied nor moved.
+    Memory: one copy of the trainable parameters for each `take`, and one more while `at` or `along` last; on the host
+    instead of the device with `host_copy`. Beyond that `along` needs a few pieces of `PIECE` numbers, however large
+    the module is. Frozen parameters are neither copied nor moved.
     What the code inside `at` and `along` does to buffers, to modes (train or eval) and to PyTorch's generators is
     undone, and nothing inside is differentiated, so that `.grad` stays as it is.
     """
@@ -94,8 +97,9 @@ class ModuleWeights:
             for parameter, value in zip(self._parameters(), start, strict=True):
                 # In float32 at least: a share of a small step is lost in half precision until the end.
                 wide = torch.promote_types(parameter.dtype, torch.float32)
-                begin = value.to(parameter.device, wide)
-                parameter.data.copy_(begin + share * (parameter.data.to(wide) - begin))
+                for now, then in _pieces(parameter.data, value):
+                    begin = then.to(now.device, wide)
+                    now.copy_(begin + share * (now.to(wide) - begin))
             yield
 
     def _parameters(self) -> list[nn.Parameter]:
@@ -104,6 +108,18 @@ class ModuleWeights:
     def _copy(self, values: Tensor) -> Tensor:
         # `copy=True` copies also where the tensor is on the host already.
         return values.to("cpu", copy=True) if self._host_copy else values.clone()
+
+
+def _pieces(first: Tensor, second: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield views that make up two tensors of one shape, pair by pair, none of them large."""
+    if first.is_contiguous() and second.is_contiguous():
+        one, other = first.view(-1), second.view(-1)
+        for start in range(0, one.numel(), PIECE):
+            yield one[start : start + PIECE], other[start : start + PIECE]
+    elif first.numel() <= PIECE or first.dim() < 2:
+        yield first, second
+    else:
+        yield from zip(first, second, strict=True)
 
 
 class Judge(Generic[Taken]):

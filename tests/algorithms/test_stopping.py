@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from adept.algorithms.stopping import STOPPING, HeldOut, clipped_objective, held_out_rows, make_rules
+from adept.algorithms.stopping import STOPPING, HeldOut, held_out_rows, make_rules
+from adept.algorithms.stopping.held_out import clipped_objective
 from adept.config import Execution
 from adept.plan import Plan
 from adept.rollout import Rollout

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import copy
 import math
+import weakref
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
+import adept
 from adept.hindsight.estimates import gain, kl, slope, time_groups
-from adept.hindsight.judge import Judge, ModuleWeights
+from adept.hindsight.judge import PIECE, Judge, ModuleWeights
 
 STEPS, ENVIRONMENTS = 16, 8
 
@@ -200,3 +204,115 @@ def test_log_probs_that_are_not_finite_give_no_signal():
     verdict = judge.judge(lambda: torch.full((4,), math.nan), torch.randn(4), np.arange(4))
     assert verdict.slope.z == 0
     assert all(math.isnan(value) for value in verdict.columns().values())
+
+
+class Bytes(TorchDispatchMode):
+    """Count the bytes of tensors that were made since and are still there, and their largest sum."""
+
+    def __init__(self):
+        super().__init__()
+        self.now = self.peak = 0
+        self._known = weakref.WeakSet()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        for each in tree_leaves((args, kwargs)):
+            if isinstance(each, torch.Tensor):
+                self._known.add(each.untyped_storage())  # not made here
+        made = func(*args, **(kwargs or {}))
+        for each in tree_leaves(made):
+            if isinstance(each, torch.Tensor) and each.untyped_storage() not in self._known:
+                storage = each.untyped_storage()
+                self._known.add(storage)
+                self._count(storage.nbytes())
+                weakref.finalize(storage, self._count, -storage.nbytes())
+        return made
+
+    def _count(self, size):
+        self.now += size
+        self.peak = max(self.peak, self.now)
+
+
+class Large(nn.Module):
+    """Fifty million numbers in one tensor, beside a frozen one, and a policy that reads two of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros(50_000, 1000, dtype=torch.float16))
+        self.frozen = nn.Parameter(torch.zeros(1000, 1000), requires_grad=False)
+
+    def forward(self):
+        return torch.log_softmax(self.table[-1, -2:].float(), -1)
+
+
+def test_memory_is_one_copy_between_updates_and_one_more_while_measuring():
+    policy = Large()
+    copy_size = 2 * 50_000 * 1000
+    actions, advantages = torch.tensor([0, 1] * 8), torch.tensor([1.0, -1.0] * 8)
+    with Bytes() as held:
+        judge = Judge(ModuleWeights(policy))
+        judge.begin()
+        policy.table.data[-1, -2] += 0.5
+        assert held.now == pytest.approx(copy_size, abs=1000)
+        held.peak = held.now
+        verdict = judge.judge(lambda: policy()[actions], advantages, np.arange(16))
+        assert held.now == pytest.approx(copy_size, abs=1000)
+        # One more copy, and a few pieces in float32, whatever the size of the tensor.
+        assert 2 * copy_size <= held.peak <= 2 * copy_size + 5 * 4 * PIECE
+        judge.mark(1)
+        assert held.now == pytest.approx(2 * copy_size, abs=1000)
+    # Half the change lands where it should: π(0) at half the step is a sigmoid of 0.25.
+    before, half = 0.5, 1 / (1 + math.exp(-0.25))
+    deployed = 1 / (1 + math.exp(-0.5))
+    expected = ((half - before) / deployed + (half - before) / (1 - deployed)) / 2
+    assert verdict.by_length[0.5].value == pytest.approx(expected, rel=1e-3)
+    assert policy.table[-1, -2].item() == 0.5
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (2, 3, 4)])
+def test_parameters_that_are_not_contiguous(shape, monkeypatch):
+    monkeypatch.setattr("adept.hindsight.judge.PIECE", 4)
+    policy = nn.Module()
+    policy.dense = nn.Parameter(torch.randn(shape).transpose(0, 1))
+    policy.sliced = nn.Parameter(torch.randn(6, 8)[::2, ::2])
+    start = ModuleWeights(policy).take()
+    first = [each.clone() for each in start]
+    move(policy, 1)
+    now = [each.detach().clone() for each in policy.parameters()]
+    with ModuleWeights(policy).along(start, 1.5):
+        for parameter, one, other in zip(policy.parameters(), first, now, strict=True):
+            assert torch.allclose(parameter, one + 1.5 * (other - one))
+    assert all(torch.equal(one, other) for one, other in zip(policy.parameters(), now, strict=True))
+
+
+@pytest.mark.parametrize("optimiser", [torch.optim.AdamW, torch.optim.SGD, torch.optim.RMSprop, torch.optim.LBFGS])
+def test_a_watched_loop_trains_as_one_that_is_not(optimiser):
+    """Dropout, batch norm and the optimiser's state go on as if nobody had looked, bit for bit."""
+
+    def train(watched):
+        torch.manual_seed(0)
+        policy = Policy()
+        trained = [each for each in policy.parameters() if each.requires_grad]
+        steps = optimiser(trained, lr=1e-2)
+        hindsight = adept.Hindsight(policy, epochs=2, control=False, gains_every=2)
+        rows, actions, advantages = rollout()
+
+        def loss():
+            steps.zero_grad()
+            value = -(log_probs(policy, rows, actions) * advantages.ravel()).mean()
+            value.backward()
+            return value
+
+        for _ in range(4):
+            if watched:
+                hindsight.step(lambda: log_probs(policy, rows, actions), advantages)
+            for epoch in (1, 2):
+                steps.step(loss)
+                if watched:
+                    hindsight.mark(epoch)
+        assert hindsight.verdict is None or hindsight.verdict.slope.known == watched
+        return snapshot(policy), steps.state_dict()
+
+    (plain, plain_steps), (watched, watched_steps) = train(False), train(True)
+    same(plain, watched)
+    for one, other in zip(tree_leaves(plain_steps), tree_leaves(watched_steps), strict=True):
+        assert torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other

@@ -1,0 +1,21 @@
+"""The ratio-deviation stop of ESPO."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from adept.algorithms.stopping.base import StoppingRule
+
+
+class RatioDeviation(StoppingRule):
+    """Stop after an epoch whose mean |ρ-1| passes the limit; ρ = π(a|s)/π_old(a|s).
+
+    ESPO (Sun et al., 2022, "You May Not Need Ratio Clipping in PPO"), whose limit is 0.25. Deviation: ESPO drops the
+    clipping; here the loss is that of the run.
+    """
+
+    metric = "ratio_deviation"
+
+    def stop(self, epoch: Mapping[str, float]) -> bool:
+        """Return whether the epoch's mean deviation of the ratio from 1 is above the limit."""
+        return epoch["ratio_deviation"] > self.limit

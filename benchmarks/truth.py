@@ -1,0 +1,160 @@
+"""What the rows of benchmarks/hindsight.py say: how far hindsight and the paper's reward agree with true returns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FIGURE = Path(__file__).resolve().parent.parent / "docs" / "images" / "truth.svg"
+Array = np.ndarray[Any, np.dtype[np.float64]]
+SLOPE = (-1.25, -0.75)
+"""The pair of candidates, lengths as negative numbers, whose difference the slope foretells."""
+NAMES = {"said": "hindsight", "reward": "the paper's reward"}
+FEWEST = 3
+"""Repeats, or states, without which nothing is said."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """The rows of one run."""
+
+    task: str
+    seed: int
+    marks: tuple[int, ...]
+    rows: list[dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One difference between two parameters at one state: a number for each repeat."""
+
+    state: str
+    said: Array
+    reward: Array
+    truth: Array
+
+    def z(self, name: str) -> float:
+        """Return the mean over repeats in standard errors."""
+        values: Array = getattr(self, name)
+        error = float(values.std(ddof=1)) / math.sqrt(len(values))
+        return float(values.mean()) / error if error > 0 else 0.0
+
+    def agrees(self, name: str) -> float:
+        """Return the share of repeats whose sign is that of the true difference, the mean of all repeats."""
+        return float(np.mean(np.sign(getattr(self, name)) == np.sign(self.truth.mean())))
+
+
+def points(run: Run, pair: tuple[float, float]) -> Iterator[Point]:
+    """Yield the difference of two candidates at each stage; the slope says that of 1.25 and 0.75 of the step."""
+    for stage in sorted({row["stage"] for row in run.rows}):
+        repeats: dict[float, dict[float, dict[str, float]]] = {}
+        for row in run.rows:
+            if row["stage"] == stage:
+                repeats.setdefault(row["repeat"], {})[row["candidate"]] = row
+        whole = [each for each in repeats.values() if set(pair) <= each.keys()]
+
+        def differences(name: str, whole: list[Any] = whole) -> Array:
+            return np.array([each[pair[0]][name] - each[pair[1]][name] for each in whole])
+
+        said = np.array([each[pair[0]]["slope"] for each in whole]) if pair == SLOPE else differences("gain")
+        known = np.isfinite(said)
+        if known.sum() >= FEWEST:
+            state = f"{run.task}-{run.seed}-{stage:g}"
+            yield Point(state, *(each[known] for each in (said, differences("reward"), differences("truth"))))
+
+
+def questions(runs: Sequence[Run]) -> dict[str, list[Point]]:
+    """Return the points of each question that hindsight answers."""
+    found: dict[str, list[Point]] = {"whole update or none": [], "all epochs or fewer": [], "1.25 or 0.75 steps": []}
+    for run in runs:
+        *fewer, most = run.marks
+        found["whole update or none"] += points(run, (most, 0.0))
+        found["all epochs or fewer"] += [point for mark in fewer for point in points(run, (most, mark))]
+        found["1.25 or 0.75 steps"] += points(run, SLOPE)
+    return found
+
+
+def agreement(found: Sequence[Point], name: str) -> float:
+    """Return the share of signs that agree, a state counting as much as its truth is sure."""
+    weight = np.array([abs(point.z("truth")) for point in found])
+    agrees = np.array([point.agrees(name) for point in found])
+    return float(agrees @ weight / weight.sum()) if weight.any() else math.nan
+
+
+def correlation(found: Sequence[Point], name: str) -> float:
+    """Return Spearman's correlation with the truth, both as means over repeats in standard errors."""
+    said, truth = (ranks(np.array([point.z(each) for point in found])) for each in (name, "truth"))
+    return float(np.corrcoef(said, truth)[0, 1]) if said.std() and truth.std() else math.nan
+
+
+def ranks(values: Array) -> Array:
+    """Return ranks from 0; equal values share the mean of theirs."""
+    return np.array([np.mean(np.flatnonzero(np.sort(values) == value)) for value in values])
+
+
+def interval(found: Sequence[Point], statistic: Callable[[Sequence[Point]], float], draws: int = 1000) -> str:
+    """Return a statistic and its 95 % interval when whole states are drawn again."""
+    by_state: dict[str, list[Point]] = {}
+    for point in found:
+        by_state.setdefault(point.state, []).append(point)
+    rng, names = np.random.default_rng(0), list(by_state)
+    drawn = []
+    for _ in range(draws):
+        chosen = rng.integers(len(names), size=len(names))
+        drawn.append(statistic([point for index in chosen for point in by_state[names[index]]]))
+    known = [value for value in drawn if math.isfinite(value)]
+    if not known:
+        return "not known"
+    low, high = np.quantile(known, [0.025, 0.975])
+    return f"{statistic(found):.2f} [{low:.2f}, {high:.2f}]"
+
+
+def table(runs: Sequence[Run]) -> str:
+    """Return the agreement of hindsight and of the paper's reward with the truth, in Markdown."""
+    lines = [
+        "| tasks | question | states | same sign, one update: hindsight | paper's reward | rank correlation: hindsight "
+        "| paper's reward |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for family in ("minigrid", "pybullet", ""):
+        for question, found in questions([run for run in runs if run.task.startswith(family)]).items():
+            states = len({point.state for point in found})
+            if states >= FEWEST:
+                cells = [
+                    interval(found, lambda part, measure=measure, name=name: measure(part, name))  # type: ignore[misc]
+                    for measure in (agreement, correlation)
+                    for name in NAMES
+                ]
+                lines.append(f"| {family or 'all'} | {question} | {states} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def figure(runs: Sequence[Run]) -> str:
+    """Draw what was said against the truth, both in standard errors; return the file's name."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update({"svg.hashsalt": "adept", "svg.fonttype": "none", "font.size": 9})
+    drawing, axes = plt.subplots(1, 2, figsize=(8.4, 3.7), sharey=True)
+    for axis, (name, label) in zip(axes, NAMES.items(), strict=True):
+        for marker, (question, found) in zip("os^", questions(runs).items(), strict=True):
+            said, truth = ([point.z(each) for point in found] for each in (name, "truth"))
+            axis.scatter(said, truth, 18, marker=marker, label=question, alpha=0.75, linewidths=0)
+        axis.axhline(0, color="0.7", linewidth=0.8, zorder=0)
+        axis.axvline(0, color="0.7", linewidth=0.8, zorder=0)
+        axis.set_xscale("symlog", linthresh=2)
+        axis.set_xlabel(f"difference by {label}, standard errors")
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel("difference of true returns, standard errors")
+    axes[0].set_yscale("symlog", linthresh=2)
+    axes[1].legend(frameon=False, fontsize=8, loc="lower right")
+    drawing.tight_layout()
+    drawing.savefig(FIGURE, metadata={"Date": None})
+    return FIGURE.name
