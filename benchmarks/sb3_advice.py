@@ -1,9 +1,13 @@
 """What the hindsight controller does for Stable-Baselines3's PPO with its own defaults, against a grid around them.
 
-    pip install 'adept-rl[sb3]' 'gymnasium[mujoco]'
+    pip install 'adept-rl[sb3,envpool]'
     python benchmarks/sb3_advice.py run        # resumes: runs that have a record are not run again
-    python benchmarks/sb3_advice.py report     # the table, from the records
+    python benchmarks/sb3_advice.py report     # the tables, from the records
     python benchmarks/sb3_advice.py overhead   # processor time of advice, advice and none taking turns in one process
+
+`run` goes from cheap to expensive: the first task before the second, and of each the methods in question for all seeds
+before the grid. `--tasks`, `--methods` and `--seeds` choose some. Several may run at once: a run that another process
+has begun is left to it; after a kill, delete its `.part` file. Delete a record to run it again.
 
 The grid is n_epochs × learning rate, each a third of the default, the default and three times it. Its best cell is
 chosen afterwards, by the mean return over seeds: nobody can have it without trying all nine.
@@ -14,20 +18,25 @@ from __future__ import annotations
 import argparse
 import csv
 import itertools
+import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 OUT = Path(__file__).parent.parent / "results" / "sb3-advice"
-TASKS = {"CartPole-v1": 61_440, "Acrobot-v1": 61_440, "Pendulum-v1": 81_920, "Hopper-v5": 102_400}
+TASKS = {"CartPole-v1": 61_440, "Acrobot-v1": 61_440, "Pendulum-v1": 81_920, "Hopper-v4": 102_400}
 """Environment steps of each task. All settings are SB3's defaults: one environment, 2048 steps, lr 3e-4, K = 10."""
+POOLED = ("Hopper-v4",)
+"""Tasks with MuJoCo, which EnvPool brings along."""
 EPOCHS = (3, 10, 30)
 RATES = (1e-4, 3e-4, 1e-3)
 GRID = tuple(f"fixed-{epochs}-{rate:g}" for epochs, rate in itertools.product(EPOCHS, RATES))
-METHODS = ("default", "hindsight", "hindsight-compute", *(cell for cell in GRID if cell != "fixed-10-0.0003"))
+QUESTION = ("default", "hindsight", "hindsight-compute")
+METHODS = (*QUESTION, *(cell for cell in GRID if cell != "fixed-10-0.0003"))
 """`default` is the middle of the grid."""
 SEEDS = (1, 2, 3, 4, 5)
 COLUMNS = ("step", "gradient_steps", "episode_return", "seconds", "cpu_seconds", "epochs", "stride")
@@ -47,16 +56,42 @@ def settings(method: str) -> tuple[dict[str, Any], list[Any]]:
     return {"n_epochs": int(epochs), "learning_rate": float(rate)}, []
 
 
+def environment(task: str, seed: int) -> Any:
+    """Return one environment, monitored, as SB3 wants it."""
+    import gymnasium
+    from stable_baselines3.common.env_util import make_vec_env
+
+    if task not in POOLED:
+        return make_vec_env(task, seed=seed)
+    import envpool
+
+    class Single(gymnasium.Env[Any, Any]):
+        """The only environment of a pool, which SB3 resets itself at the end of an episode."""
+
+        def __init__(self) -> None:
+            self.pool = envpool.make_gymnasium(task, num_envs=1, seed=seed)
+            self.observation_space, self.action_space = self.pool.observation_space, self.pool.action_space
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+            super().reset(seed=seed)
+            return self.pool.reset()[0][0], {}
+
+        def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+            observation, reward, terminated, truncated, _ = self.pool.step(np.asarray(action, np.float64)[None])
+            return observation[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), {}
+
+    return make_vec_env(Single, seed=seed)
+
+
 def run_one(task: str, method: str, seed: int, path: Path) -> None:
     """Train once and write the record: a row per iteration, the last one after the last update."""
     import torch
     from stable_baselines3 import PPO
     from stable_baselines3.common.callbacks import BaseCallback
-    from stable_baselines3.common.env_util import make_vec_env
 
     torch.set_num_threads(1)
     options, callbacks = settings(method)
-    model = PPO("MlpPolicy", make_vec_env(task, seed=seed), seed=seed, device="cpu", **options)
+    model = PPO("MlpPolicy", environment(task, seed), seed=seed, device="cpu", **options)
     rows: list[list[float]] = []
 
     class Record(BaseCallback):
@@ -87,104 +122,151 @@ def run_one(task: str, method: str, seed: int, path: Path) -> None:
             rows.append([model.num_timesteps, self.gradient_steps, mean, wall, cpu, epochs, stride])
 
     model.learn(TASKS[task], callback=[*callbacks, Record()])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".part")
-    with unfinished.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([COLUMNS, *rows])
-    unfinished.replace(path)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow([*COLUMNS, "made_with"])
+        made_with = f"{_versions()}; {callbacks[0].scheduler!r}" if callbacks else _versions()
+        writer.writerows([*row, made_with if not number else ""] for number, row in enumerate(rows))
 
 
-def cells(seeds: tuple[int, ...] = SEEDS) -> Iterator[tuple[str, str, int, Path]]:
-    """Yield every run and where its record is, seed by seed, so that a study that is cut short has whole seeds."""
-    for seed, task, method in itertools.product(seeds, TASKS, METHODS):
-        yield task, method, seed, OUT / task / f"{method}-seed{seed}.csv"
+def _versions() -> str:
+    packages = ("stable-baselines3", "torch", "gymnasium", "numpy")
+    return ", ".join([platform.machine(), *(f"{name} {metadata.version(name)}" for name in packages)])
+
+
+def cells(options: argparse.Namespace) -> Iterator[tuple[str, str, int, Path]]:
+    """Yield every run and where its record is, in the order in which they are carried out."""
+    for task in options.tasks:
+        for methods in (QUESTION, METHODS[len(QUESTION) :]):
+            for seed, method in itertools.product(options.seeds, methods):
+                if method in options.methods:
+                    yield task, method, seed, options.out / task / f"{method}-seed{seed}.csv"
 
 
 def run(options: argparse.Namespace) -> None:
     """Carry out what has no record yet."""
-    for task, method, seed, path in cells(tuple(options.seeds)):
-        if not path.exists():
-            print(f"{task} {method} seed {seed}", flush=True)
-            run_one(task, method, seed, path)
+    for task, method, seed, path in cells(options):
+        if path.exists():
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part")
+        try:
+            part.touch(exist_ok=False)
+        except FileExistsError:
+            continue  # another process has begun it
+        print(f"{task} {method} seed {seed}", flush=True)
+        try:
+            run_one(task, method, seed, part)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
 
 
 def read(path: Path) -> dict[str, float]:
     """Return the figures of one run: return at its end and on average, gradient steps and processor time."""
     with path.open(encoding="utf-8") as file:
-        table = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
+        rows = [{name: float(row[name]) for name in COLUMNS} for row in csv.DictReader(file)]
     return {
-        "final": table[-1]["episode_return"],
-        "mean": float(np.nanmean([row["episode_return"] for row in table])),
-        "gradient_steps": table[-1]["gradient_steps"],
-        "cpu_seconds": table[-1]["cpu_seconds"],
-        "stride": table[-1]["stride"],
+        "final": rows[-1]["episode_return"],
+        "mean": float(np.nanmean([row["episode_return"] for row in rows])),
+        "gradient_steps": rows[-1]["gradient_steps"],
+        "cpu_seconds": rows[-1]["cpu_seconds"],
+        "stride": rows[-1]["stride"],
     }
 
 
 def report(options: argparse.Namespace) -> None:
-    """Print a table for each task: means over seeds ± standard errors."""
-    for task in TASKS:
+    """Print a table for each task with records: means over seeds ± standard errors."""
+    for task in options.tasks:
         found: dict[str, list[dict[str, float]]] = {}
-        for name, method, _, path in cells():
+        for name, method, _, path in cells(options):
             if name == task and path.exists():
                 found.setdefault(method, []).append(read(path))
-        grid = {method: runs for method, runs in found.items() if method in GRID or method == "default"}
-        best = max(grid, key=lambda method: np.mean([run["mean"] for run in grid[method]]), default=None)
-        print(f"\n### {task}, {TASKS[task]:,} steps\n")
-        print("| method | seeds | return at the end | mean return | gradient steps | processor s |")
-        print("| --- | --- | --- | --- | --- | --- |")
-        for method in dict.fromkeys(["default", "hindsight", "hindsight-compute", *([best] if best else [])]):
-            if method in found:
-                label = f"best of the grid: {method}" if method == best and method != "default" else method
-                print(f"| {label} | {len(found[method])} | {_row(found[method])} |")
-        if best == "default":
-            print("\nThe best cell of the grid is the default.")
+        if found:
+            print("\n".join(table(task, found, seeds=len(options.seeds))))
 
 
-def _row(runs: list[dict[str, float]]) -> str:
+def table(task: str, found: dict[str, list[dict[str, float]]], seeds: int) -> list[str]:
+    """Return the lines of a task's table; the best cell of the grid is named where every cell has all seeds."""
+    grid = {method: found.get(method, []) for method in METHODS if method == "default" or method in GRID}
+    missing = sum(seeds - len(runs) for runs in grid.values())
+    best = max(grid, key=lambda method: np.mean([run["mean"] for run in grid[method]])) if not missing else ""
+    lines = [
+        f"\n### {task}, {TASKS[task]:,} steps\n",
+        "| method | seeds | return at the end | mean return | gradient steps | processor s | last stride |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for method in dict.fromkeys([*QUESTION, *([best] if best else [])]):
+        if method in found:
+            label = f"best of the grid: {method}" if method == best else method
+            lines.append(f"| {label} | {len(found[method])}/{seeds} | {_row(found[method])} |")
+    if missing:
+        lines.append(f"\nOf the grid's {len(grid) * seeds} runs {missing} are missing: no best cell is named.")
+    return lines
+
+
+def _row(runs: Sequence[dict[str, float]]) -> str:
     def shown(name: str, digits: int) -> str:
         values = np.array([run[name] for run in runs])
         error = f" ± {values.std(ddof=1) / np.sqrt(len(values)):.{digits}f}" if len(values) > 1 else ""
         return f"{values.mean():.{digits}f}{error}"
 
     steps, cpu = (float(np.mean([run[name] for run in runs])) for name in ("gradient_steps", "cpu_seconds"))
-    return f"{shown('final', 1)} | {shown('mean', 1)} | {steps:,.0f} | {cpu:.0f}"
+    return f"{shown('final', 1)} | {shown('mean', 1)} | {steps:,.0f} | {cpu:.0f} | {shown('stride', 2)}"
 
 
 def overhead(options: argparse.Namespace) -> None:
-    """Train without and with advice in turns, in one process; print the processor time that advice adds."""
+    """Train without and with advice in turns, in one process; print the processor time that advice adds.
+
+    Two figures: how much longer the runs with advice took, pair by pair, and the share of a run with advice that was
+    spent inside the callback. Both runs of a pair do the same updates, bit for bit.
+    """
     import torch
     from stable_baselines3 import PPO
-    from stable_baselines3.common.env_util import make_vec_env
 
     from adept.integrations.sb3 import AdeptCallback
 
+    class Timed(AdeptCallback):
+        inside = 0.0
+
+        def _on_rollout_end(self) -> None:
+            start = time.process_time()
+            super()._on_rollout_end()
+            self.inside += time.process_time() - start
+
     torch.set_num_threads(1)
-    print("| task | processor s without | with advice | added |\n| --- | --- | --- | --- |")
-    for task in ("CartPole-v1", "Pendulum-v1"):
+    print("| task | processor s without | with advice | added | inside the callback |\n| --- | --- | --- | --- | --- |")
+    for task in options.tasks:
         spent: dict[bool, list[float]] = {False: [], True: []}
-        for _ in range(options.pairs):
-            for watched in (False, True):
-                model = PPO("MlpPolicy", make_vec_env(task, seed=1), seed=1, device="cpu")
-                callback = AdeptCallback(verbose=0) if watched else None
+        inside: list[float] = []
+        for pair in range(options.pairs):
+            for watched in (pair % 2 == 1, pair % 2 == 0):  # each goes first as often as the other
+                model = PPO("MlpPolicy", environment(task, 1), seed=1, device="cpu")
+                callback = Timed(verbose=0)
                 start = time.process_time()
-                model.learn(options.steps, callback=callback)
+                model.learn(options.steps, callback=callback if watched else None)
                 spent[watched].append(time.process_time() - start)
+                inside += [callback.inside / spent[watched][-1]] * watched
         plain, advised = (np.array(spent[key]) for key in (False, True))
-        added = 100 * float(np.median(advised / plain - 1))
-        print(f"| {task} | {np.median(plain):.2f} | {np.median(advised):.2f} | {added:+.1f} % |", flush=True)
+        added = 100 * (float(np.sum(advised) / np.sum(plain)) - 1)
+        share = 100 * float(np.mean(inside))
+        print(f"| {task} | {plain.sum():.1f} | {advised.sum():.1f} | {added:+.1f} % | {share:.1f} % |", flush=True)
 
 
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
-    running = commands.add_parser("run")
-    running.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
-    running.set_defaults(call=run)
-    commands.add_parser("report").set_defaults(call=report)
+    for name, call in (("run", run), ("report", report)):
+        command = commands.add_parser(name)
+        command.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+        command.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
+        command.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
+        command.add_argument("--out", type=Path, default=OUT)
+        command.set_defaults(call=call)
     measuring = commands.add_parser("overhead")
-    measuring.add_argument("--pairs", type=int, default=5)
+    measuring.add_argument("--tasks", nargs="+", default=["CartPole-v1", "Pendulum-v1"])
+    measuring.add_argument("--pairs", type=int, default=4)
     measuring.add_argument("--steps", type=int, default=20_480)
     measuring.set_defaults(call=overhead)
     options = parser.parse_args()

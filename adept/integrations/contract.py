@@ -67,6 +67,7 @@ class Stride:
         ]
 
     def _before(self, *_: Any) -> None:
+        self._put_back()  # a step that broke off
         if self.factor != 1.0:
             self._scheduled = [group["lr"] for group in self._optimizer.param_groups]
             for group in self._optimizer.param_groups:
@@ -74,14 +75,18 @@ class Stride:
 
     def _after(self, *_: Any) -> None:
         self.count += 1
-        for group, scheduled in zip(self._optimizer.param_groups, self._scheduled, strict=False):
-            group["lr"] = scheduled
-        self._scheduled = []
+        self._put_back()
         if self._after_step is not None:
             self._after_step()
 
+    def _put_back(self) -> None:
+        for group, scheduled in zip(self._optimizer.param_groups, self._scheduled, strict=False):
+            group["lr"] = scheduled
+        self._scheduled = []
+
     def remove(self) -> None:
         """Leave the optimiser alone from now on."""
+        self._put_back()
         for hook in self._hooks:
             hook.remove()
 

@@ -104,16 +104,13 @@ class AdeptCallback(BaseCallback):
                 "works alone or in a list: pass model.learn(callback=[AdeptCallback(), other])"
             )
         model: Any = self.model
-        if self._update is None or self._update.model is not model:
+        if self._update is None or not self._update.was_last_of(model):
             self.pilot.forget()
         self._update = _Update(model, self.pilot)
         self.pilot.attach(model.n_epochs, _weights(model))
         state = getattr(model, STATE, None)
         if state and self.pilot.controls:
             self.pilot.load_state_dict(state, forget=f"`del model.{STATE}`")
-
-    def _on_rollout_start(self) -> None:
-        self._log_update()
 
     def _on_step(self) -> bool:
         return True
@@ -128,7 +125,7 @@ class AdeptCallback(BaseCallback):
         for name, value in self.pilot.metrics().items():
             self.logger.record(name, value)
         if self._update is not None:
-            self._update.begin(rows if self._guards else None)
+            self._update.prepare(rows if self._guards else None)
 
     @property
     def _guards(self) -> bool:
@@ -136,75 +133,104 @@ class AdeptCallback(BaseCallback):
         return self.pilot.kl_stop is not None and not hasattr(self.model.policy, "optimizer")
 
     def _on_training_end(self) -> None:
-        self._log_update()
-        if self._update is not None:
-            self._update.close()
+        if self._update is None or not self._update.close():
+            return  # rl-zoo ends a training twice
         if self.verbose and self.pilot.watch:
             print(f"adept: {self.advice()}")
 
-    def _log_update(self) -> None:
-        """Record what the update that just ended was asked to do and did, and give the model its own settings back."""
-        if self._update is not None and self._update.running:
-            self.pilot.finished(self._update.end())
-            for name, value in self.pilot.update_metrics().items():
-                self.logger.record(name, value)
-
 
 class _Update:
-    """What stands on the model while it updates: the choice, and eyes and hands at the end of each epoch."""
+    """Stands around `model.train` for one update: the choice, and eyes and hands at the end of each epoch.
+
+    Between the end of a rollout and the update the model has two attributes more, which `model.save` leaves out. In the
+    update its settings are those chosen, and afterwards its own again, also after an error or an interrupt.
+    """
 
     def __init__(self, model: Any, pilot: Pilot) -> None:
-        while isinstance(model.lr_schedule, _Strided):  # left behind by a `learn` that broke off in an update
-            model.lr_schedule = model.lr_schedule.scheduled
-        self.model, self._pilot = model, pilot
-        self._own: dict[str, Any] = {}
+        left_behind = getattr(vars(model).get("train"), "__self__", None)
+        if isinstance(left_behind, _Update):  # by a `learn` that was interrupted just before an update
+            left_behind._step_back()
+        self._model, self._pilot = model, pilot
+        self._made = model._n_updates
+        self._replaced: dict[str, Any] = {}
         self._rows: Rows | None = None
         self._epochs = 0
         optimizer = getattr(model.policy, "optimizer", None)
         self._steps = contract.Stride(optimizer) if hasattr(optimizer, "register_step_post_hook") else None
-        self._before = 0
+        self._open = True
 
-    @property
-    def running(self) -> bool:
-        """Whether an update is on."""
-        return bool(self._own)
+    def was_last_of(self, model: Any) -> bool:
+        """Say whether the last update of this model was made here, so that its next rollout can judge it."""
+        return model is self._model and bool(model._n_updates == self._made)
 
-    def begin(self, rows: Rows | None) -> None:
-        """Put the choice in place; with rows, also end the update where the controller's guard says so."""
-        model, pilot = self.model, self._pilot
-        self._own = {name: getattr(model, name) for name in ("n_epochs", "lr_schedule", "target_kl")}
-        self._rows, self._epochs = rows, 0
-        self._before = 0 if self._steps is None else self._steps.count
+    def prepare(self, rows: Rows | None) -> None:
+        """Stand around the next update; with rows, also end it where the controller's guard says so."""
+        self._rows = rows
+        instead = {"train": self._train, "_excluded_save_params": self._excluded}
+        self._replaced = {name: vars(self._model)[name] for name in instead if name in vars(self._model)}
+        vars(self._model).update(instead)
+
+    def _step_back(self) -> None:
+        for name in ("train", "_excluded_save_params"):
+            vars(self._model).pop(name, None)
+        vars(self._model).update(self._replaced)
+
+    def _excluded(self) -> list[str]:
+        return [*type(self._model)._excluded_save_params(self._model), "train", "_excluded_save_params"]
+
+    def _train(self) -> None:
+        """Update the model with what was chosen, and take note of what was done."""
+        self._step_back()
+        model = self._model
+        own = {name: getattr(model, name) for name in ("n_epochs", "lr_schedule", "target_kl")}
+        before = 0 if self._steps is None else self._steps.count
+        self._epochs = 0
         model.rollout_buffer.get = self._get
-        if pilot.controls:
-            model.n_epochs = pilot.choice.epochs
-            if pilot.choice.stride != 1.0:
-                model.lr_schedule = _Strided(model.lr_schedule, pilot.choice.stride)
-            if pilot.kl_stop is not None and self._steps is not None:
-                # SB3 stops at 1.5 times its target.
-                model.target_kl = min(pilot.kl_stop / 1.5, math.inf if model.target_kl is None else model.target_kl)
+        try:
+            self._apply_choice()
+            model.train()
+        finally:
+            vars(model).update(own)
+            vars(model.rollout_buffer).pop("get", None)
+            self._rows = None
+            if self._steps is not None:
+                self._steps.factor = 1.0
+        self._made = model._n_updates
+        self._pilot.finished(self._done(before))
+        for name, value in self._pilot.update_metrics().items():
+            model.logger.record(name, value)
 
-    def end(self) -> float:
-        """Take everything away again; return the epochs that were done, in gradient steps where these are counted."""
-        model = self.model
-        for name, value in self._own.items():
-            setattr(model, name, value)
-        self._own = {}
-        del model.rollout_buffer.get
+    def _apply_choice(self) -> None:
+        model, pilot = self._model, self._pilot
+        if not pilot.controls:
+            return
+        model.n_epochs = pilot.choice.epochs
+        if self._steps is None:
+            model.lr_schedule = _Strided(model.lr_schedule, pilot.choice.stride)
+            return
+        self._steps.factor = pilot.choice.stride
+        if pilot.kl_stop is not None:
+            # SB3 stops at 1.5 times its target.
+            model.target_kl = min(pilot.kl_stop / 1.5, math.inf if model.target_kl is None else model.target_kl)
+
+    def _done(self, before: int) -> float:
+        """Return the epochs that were done, in gradient steps where these are counted."""
         if self._steps is None:
             return float(self._epochs)
-        buffer = model.rollout_buffer
-        minibatches = math.ceil(buffer.buffer_size * buffer.n_envs / model.batch_size)
-        return int(self._steps.count - self._before) / int(minibatches)
+        buffer = self._model.rollout_buffer
+        minibatches = math.ceil(buffer.buffer_size * buffer.n_envs / self._model.batch_size)
+        return int(self._steps.count - before) / int(minibatches)
 
-    def close(self) -> None:
-        """Stop counting."""
+    def close(self) -> bool:
+        """Stop counting; return whether it was still on."""
         if self._steps is not None:
             self._steps.remove()
+        was_open, self._open = self._open, False
+        return was_open
 
     def _get(self, *args: Any, **kwargs: Any) -> Any:
         """Yield the minibatches of an epoch as ever; the epoch before it is over."""
-        buffer = self.model.rollout_buffer
+        buffer = self._model.rollout_buffer
         if self._epochs:
             self._pilot.mark(self._epochs)
             if self._rows is not None and self._pilot.stops(self._rows.divergence()):
@@ -214,7 +240,7 @@ class _Update:
 
 
 class _Strided:
-    """A schedule of the learning rate, times a factor."""
+    """A schedule of the learning rate, times a factor, for sbx, whose optimisers are not objects with steps."""
 
     def __init__(self, scheduled: Callable[[float], float], stride: float) -> None:
         self.scheduled, self.stride = scheduled, stride

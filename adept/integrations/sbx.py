@@ -6,9 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import jax
 import numpy as np
-from gymnasium import spaces
+
+from adept.integrations import contract
+
+contract.require_framework("sbx", package="sbx-rl", at_least="0.28", below="0.29", extra="sbx")
+
+import jax  # noqa: E402
+from gymnasium import spaces  # noqa: E402
 
 
 class ActorWeights:

@@ -64,9 +64,15 @@ def test_a_stride_is_there_while_the_optimiser_steps_and_at_no_other_time(rate):
     assert moved() == pytest.approx(0.3, abs=1e-7)
     assert stride.count == 2
     assert calls == [1, 2]
+    weight.grad = torch.ones(1)
+    breaks = optimizer.register_step_pre_hook(lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        optimizer.step()
+    breaks.remove()
+    assert moved() == pytest.approx(0.3, abs=1e-7), "a step that broke off leaves its factor to none"
     stride.remove()
     assert moved() == pytest.approx(0.1, abs=1e-7)
-    assert stride.count == 2
+    assert stride.count == 3
 
 
 class Schedule:

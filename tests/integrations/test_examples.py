@@ -24,15 +24,32 @@ FRAMEWORKS = [
 ]
 
 
+def run_example(example, folder, *options):
+    path = os.pathsep.join([str(EXAMPLES.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, str(EXAMPLES / example), *options]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
+
+
 @pytest.mark.parametrize(("example", "module", "steps"), FRAMEWORKS)
 def test_example(example, module, steps, tmp_path):
     try:
         importlib.import_module(module)
     except ImportError:
         pytest.skip(f"needs the environment of {module}: make test-integrations")
-    path = os.pathsep.join([str(EXAMPLES.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    command = [sys.executable, str(EXAMPLES / example), "--steps", str(steps)]
-    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
+    run = run_example(example, tmp_path, "--steps", str(steps))
     assert run.returncode == 0, run.stderr[-3000:]
     assert "choices/" in run.stdout  # each example ends with the scheduler's numbers
+
+
+def test_the_search_with_optuna_leaves_epochs_and_learning_rate_out(tmp_path):
+    pytest.importorskip("optuna", reason="needs the extra optuna")
+    pytest.importorskip("stable_baselines3", reason="needs the extra sb3")
+    run = run_example("optuna_sb3.py", tmp_path, "--trials", "2", "--steps", "1024", "--storage", "sqlite:///search.db")
+    assert run.returncode == 0, run.stderr[-3000:]
+    found = run.stdout.partition("best return")[2]
+    assert "gae_lambda" in found
+    assert "its learning rate ended at" in found
+    assert "n_epochs" not in found
+    assert "learning_rate" not in found
+    assert (tmp_path / "search.db").exists(), "the same command goes on from there"

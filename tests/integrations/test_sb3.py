@@ -45,6 +45,7 @@ def build(algorithm=PPO, env=None, **options):
     torch.set_num_threads(1)
     options = {"n_steps": STEPS, "batch_size": BATCH, "gamma": 0.0, "n_epochs": 7, "seed": 1, "device": "cpu"} | options
     small = {"net_arch": [4]} | ({"lstm_hidden_size": 4} if algorithm is RecurrentPPO else {})
+    small |= options.pop("policy_kwargs", {})
     env = DummyVecEnv([Counting] * ENVS) if env is None else env
     return algorithm(POLICIES[algorithm], env, policy_kwargs=small, **options)
 

@@ -7,7 +7,7 @@ pytest.importorskip("sbx", reason="needs the environment of sbx: make test-integ
 import jax
 import numpy as np
 import sbx
-from recording import Counting, Recorder, Scripted, counting_means, gain_by_hand, slope_by_hand
+from recording import Counting, Recorder, Scripted, counting_means, gain_by_hand, import_afresh, slope_by_hand
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter, Logger
 from stable_baselines3.common.vec_env import DummyVecEnv
@@ -167,3 +167,37 @@ def test_advice_does_not_mind_a_learning_rate_that_adapts():
     callback = AdeptCallback(verbose=0)
     build(target_kl=0.01).learn(3 * ROLLOUT, callback)
     assert callback.pilot.verdict.slope.known
+
+
+def test_control_resumes_through_save_and_load(tmp_path):
+    grows = {"name": "kl-rate", "target": 1e3}  # every KL is below it: the rate grows by half after each judged update
+    model = build(learning_rate=0.001)
+    model.learn(3 * ROLLOUT, AdeptCallback(grows, verbose=0))
+    model.save(tmp_path / "model")
+    loaded = sbx.PPO.load(tmp_path / "model", env=DummyVecEnv([Counting] * ENVS))
+    assert (loaded.n_epochs, loaded.lr_schedule(1.0)) == (7, 0.001)
+    updates = count_gradient_steps(loaded)
+    loaded.learn(2 * ROLLOUT, AdeptCallback(grows, verbose=0))
+    # The first update after a load is not judged, so that its stride is that of the last.
+    assert [list(update["rates"]) for update in updates] == [pytest.approx([0.001 * 1.5**k], abs=1e-7) for k in (2, 3)]
+
+
+def test_nothing_is_copied():
+    model, callback = build(), AdeptCallback(gains_every=1, verbose=0)
+    before = []
+
+    class Remember(BaseCallback):
+        def _on_step(self):
+            return True
+
+        def _on_rollout_end(self):
+            before.append(model.policy.actor_state.params)
+
+    model.learn(2 * ROLLOUT, [callback, Remember()])
+    assert callback.pilot._judge.start is before[-1], "JAX arrays never change: the parameters themselves are kept"
+
+
+def test_unsupported_versions_are_refused(monkeypatch):
+    monkeypatch.setattr("importlib.metadata.version", lambda package: "0.29.0")
+    with pytest.raises(ImportError, match=r"sbx-rl 0\.29\.0 .*>=0.28,<0.29: pip install 'adept-rl\[sbx\]'"):
+        import_afresh("adept.integrations.sbx")

@@ -1,0 +1,188 @@
+"""Steering updates of Stable-Baselines3 and sb3-contrib, with the real libraries."""
+
+import pytest
+import torch
+
+pytest.importorskip("stable_baselines3", reason="needs the extra sb3")
+
+from recording import Counting, Scripted
+from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import BaseCallback, CheckpointCallback
+from stable_baselines3.common.logger import Logger
+from stable_baselines3.common.vec_env import DummyVecEnv
+from test_sb3 import ENVS, MINIBATCHES, POLICIES, ROLLOUT, STEPS, Rows, build
+
+from adept.integrations.sb3 import AdeptCallback
+
+RATE = 0.02
+SGD = {"net_arch": [4], "optimizer_class": torch.optim.SGD}
+"""With plain gradient descent a parameter moves by the learning rate times its gradient, so that the rate is seen."""
+
+
+def rates_of_updates(model):
+    """Return a list that gets the learning rates by which parameters really moved, a list for each update."""
+    updates, train, optimizer, before = [], model.train, model.policy.optimizer, []
+
+    def counted():
+        updates.append([])
+        train()
+
+    def parameters():
+        return [each for group in optimizer.param_groups for each in group["params"] if each.grad is not None]
+
+    def remember(*_):
+        before[:] = [each.detach().double() for each in parameters()]
+
+    def measure(*_):
+        moved = torch.cat([(a - b.detach().double()).ravel() for a, b in zip(before, parameters(), strict=True)])
+        gradient = torch.cat([each.grad.double().ravel() for each in parameters()])
+        updates[-1].append(float(moved @ gradient / (gradient @ gradient)))
+
+    model.train = counted
+    optimizer.register_step_pre_hook(remember)
+    optimizer.register_step_post_hook(measure)
+    return updates
+
+
+@pytest.mark.parametrize("algorithm", POLICIES)
+@pytest.mark.parametrize("schedule", [RATE, lambda left: RATE * left], ids=["constant", "falling"])
+def test_the_stride_multiplies_the_scheduled_rate_and_leaves_it_alone(algorithm, schedule):
+    model, rows = build(algorithm, learning_rate=schedule, policy_kwargs=SGD), Rows()
+    model.set_logger(Logger(None, [rows]))
+    updates, own = rates_of_updates(model), model.lr_schedule
+    model.learn(6 * ROLLOUT, AdeptCallback(Scripted([(2, 1.0), (1, 3.0), (3, 0.5)]), verbose=0))
+    assert [len(rates) for rates in updates] == [MINIBATCHES * epochs for epochs in (2, 1, 3, 2, 1, 3)]
+    scheduled = [schedule(1 - number / 6) if callable(schedule) else schedule for number in range(1, 7)]
+    for rates, rate, stride in zip(updates, scheduled, [1.0, 3.0, 0.5] * 2, strict=True):
+        assert rates == pytest.approx([rate * stride] * len(rates), rel=1e-3, abs=1e-7)
+    logged = [row["train/learning_rate"] for row in rows.rows[1:]]
+    assert logged == pytest.approx(scheduled[:-1]), "the host logs the scheduled rate"
+    assert [row["adept/stride"] for row in rows.rows] == [1.0, 3.0, 0.5] * 2
+    assert model.lr_schedule is own
+    assert model.policy.optimizer.param_groups[0]["lr"] == pytest.approx(scheduled[-1], abs=1e-12)
+    model.learn(ROLLOUT, reset_num_timesteps=False)
+    expected = own(model._current_progress_remaining)
+    assert updates[-1] == pytest.approx([expected] * 7 * MINIBATCHES, rel=1e-3, abs=1e-7), "gone with the callback"
+
+
+class SaveAtRolloutEnd(BaseCallback):
+    """Saves the model when a rollout has ended, that is after the choice and before the update."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.path = path
+
+    def _on_step(self):
+        return True
+
+    def _on_rollout_end(self):
+        self.model.save(self.path)
+
+
+def test_checkpoints_have_the_models_own_settings(tmp_path):
+    model = build(learning_rate=RATE, target_kl=0.5)
+    periodic = CheckpointCallback(STEPS + 3, str(tmp_path))
+    callback = AdeptCallback(Scripted([(2, 3.0)], kl_stop=0.1), verbose=0)
+    model.learn(3 * ROLLOUT, [periodic, callback, SaveAtRolloutEnd(tmp_path / "at_end")])
+    for name in (f"rl_model_{(STEPS + 3) * ENVS}_steps", "at_end"):
+        loaded = PPO.load(tmp_path / name, env=DummyVecEnv([Counting] * ENVS))
+        assert (loaded.n_epochs, loaded.target_kl, loaded.lr_schedule(1.0)) == (7, 0.5, RATE)
+        assert not {"train", "_excluded_save_params"} & vars(loaded).keys()
+        loaded.learn(ROLLOUT)
+    assert (model.n_epochs, model.target_kl) == (7, 0.5)
+
+
+def assert_own_settings(model):
+    assert (model.n_epochs, model.target_kl, model.lr_schedule(1.0)) == (7, None, RATE)
+    assert "get" not in vars(model.rollout_buffer)
+    assert not {"train", "_excluded_save_params"} & vars(model).keys()
+
+
+def test_an_error_in_an_update_leaves_the_models_own_settings():
+    model = build(learning_rate=RATE, policy_kwargs=SGD)
+    hook = model.policy.optimizer.register_step_pre_hook(lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        model.learn(ROLLOUT, AdeptCallback(Scripted([(2, 3.0)], kl_stop=0.1), verbose=0))
+    hook.remove()
+    assert_own_settings(model)
+    updates = rates_of_updates(model)
+    model.learn(ROLLOUT)
+    assert updates == [pytest.approx([RATE] * 7 * MINIBATCHES, rel=1e-3)]
+
+
+def test_an_interrupt_before_an_update_leaves_the_models_own_settings(tmp_path):
+    class Interrupt(BaseCallback):
+        def _on_step(self):
+            return True
+
+        def _on_rollout_end(self):
+            raise KeyboardInterrupt
+
+    model = build(learning_rate=RATE)
+    with pytest.raises(KeyboardInterrupt):
+        model.learn(ROLLOUT, [AdeptCallback(Scripted([(2, 3.0)], kl_stop=0.1), verbose=0), Interrupt()])
+    model.save(tmp_path / "model")
+    assert_own_settings(PPO.load(tmp_path / "model", env=model.get_env()))
+    model.learn(ROLLOUT, AdeptCallback(verbose=0))
+    assert_own_settings(model)
+
+
+@pytest.mark.parametrize("algorithm", POLICIES)
+def test_control_resumes_through_save_and_load(algorithm, tmp_path):
+    falls = {"name": "kl-rate", "target": 1e3}  # every KL is below it, so that the rate grows by half after each update
+    model = build(algorithm, learning_rate=RATE, policy_kwargs=SGD)
+    model.learn(4 * ROLLOUT, AdeptCallback(falls, verbose=0))
+    model.save(tmp_path / "model")
+    loaded = algorithm.load(tmp_path / "model", env=DummyVecEnv([Counting] * ENVS))
+    updates = rates_of_updates(loaded)
+    loaded.learn(3 * ROLLOUT, AdeptCallback(falls, verbose=0))
+    # Three updates were judged before; the first one after a load is not, so that its stride is that of the last.
+    strides = [1.5**power for power in (3, 4, 5)]
+    assert [rates[0] / RATE for rates in updates] == pytest.approx(strides, rel=1e-3)
+
+
+def test_the_state_of_hindsight_goes_through_save_and_load(tmp_path):
+    model, first = build(learning_rate=RATE), AdeptCallback("hindsight", verbose=0)
+    model.learn(6 * ROLLOUT, first)
+    model.save(tmp_path / "model")
+    loaded, second = PPO.load(tmp_path / "model", env=model.get_env()), AdeptCallback("hindsight", verbose=0)
+    loaded.learn(ROLLOUT, second)
+    assert second.scheduler.state_dict() == first.scheduler.state_dict(), "the first update after a load is not judged"
+    assert second.pilot.choice == first.pilot.choice
+
+
+def test_a_state_of_another_kind_is_refused():
+    model = build()
+    model.learn(2 * ROLLOUT, AdeptCallback("hindsight", verbose=0))
+    with pytest.raises(ValueError, match=r"cannot load this state into UCB.*or `del model\.adept_state` to start"):
+        model.learn(ROLLOUT, AdeptCallback("ucb"))
+    model.learn(ROLLOUT, AdeptCallback(verbose=0))  # advice needs no state and leaves it
+
+
+def test_the_guard_ends_an_update():
+    model, rows = build(learning_rate=0.3), Rows()
+    model.set_logger(Logger(None, [rows]))
+    model.learn(3 * ROLLOUT, AdeptCallback(Scripted([(7, 1.0)], kl_stop=1e-4), verbose=0))
+    assert [row["adept/epochs"] for row in rows.rows[1:]] == [7, 7]
+    assert all(row["adept/epochs_done"] < 7 for row in rows.rows[1:])
+    assert model.target_kl is None
+
+
+def test_the_evidence_is_of_the_last_update():
+    scripted = Scripted([(2, 1.0)])
+    callback = AdeptCallback(scripted, verbose=0, gains_every=1)
+    build(learning_rate=RATE).learn(4 * ROLLOUT, callback)
+    assert scripted.evidence[0] is None
+    last = scripted.evidence[-1]
+    assert last.slope_z == callback.pilot.verdict.slope.z
+    assert last.epochs_done == 2
+    assert last.kl > 0
+    assert sorted(last.gains) == [1]
+
+
+def test_without_watching_nothing_is_judged_and_controllers_are_refused():
+    callback = AdeptCallback("ucb", watch=False)
+    build().learn(3 * ROLLOUT, callback)
+    assert callback.pilot.verdict is None
+    with pytest.raises(ValueError, match="chooses by what updates were worth, which is not judged here"):
+        build().learn(ROLLOUT, AdeptCallback("hindsight", watch=False))
