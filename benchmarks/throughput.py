@@ -2,9 +2,11 @@
 
 python benchmarks/throughput.py [--tasks minigrid …] [--repeats 3]    prints the table and writes results/throughput.
 Both sides run in turn, iteration by iteration, in one process with one thread of PyTorch. Some iterations make a
-block, and a ratio is the median over the blocks. Beside the clock's ratio stands that of CPU time, which other
-programs on the machine disturb less. What comes before the first block (making environments and networks, a first
-iteration) is left out and printed on its own.
+block, and a ratio is the median over the blocks: of whole iterations, and of the updates alone, which do not depend on
+the environments. Beside the clock's ratio stands that of CPU time, which other programs on the machine disturb less.
+What comes before the first block (making environments and networks, a first iteration) is left out and printed on its
+own. A row is written as soon as it is measured, with the commit and the machine. Uncommitted changes are refused
+unless --no-write is given.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import reduce
 from importlib import metadata
@@ -39,6 +41,7 @@ from adept.schedulers import paper_scheduler  # noqa: E402
 from adept.training import Trainer  # noqa: E402
 
 RESULTS = ROOT / "results" / "throughput"
+PARTS = ("tasks", "epochs", "memory")
 EXECUTION = Execution(device="cpu")
 
 
@@ -172,6 +175,7 @@ def measure(task: Task, repeats: int) -> dict[str, Any]:
     clock = median(block.clock for block in mine)
     shares = {name: median(block.parts[name] / block.clock for block in mine) for name in mine[0].parts}
     ratios = [sb3.clock / own.clock for own, sb3 in blocks]
+    updates = [sb3.parts["update"] / own.parts["update"] for own, sb3 in blocks]
     return {
         "env": config.env,
         "size": f"{config.environments} × {config.rollout_length}, minibatch {config.minibatch_size}",
@@ -182,6 +186,9 @@ def measure(task: Task, repeats: int) -> dict[str, Any]:
         "ratio_lowest": min(ratios),
         "ratio_highest": max(ratios),
         "ratio_cpu": median(sb3.processor / own.processor for own, sb3 in blocks),
+        "ratio_update": median(updates),
+        "ratio_update_lowest": min(updates),
+        "ratio_update_highest": max(updates),
         "target": task.target,
         **{f"share_{name}": share for name, share in shares.items()},
         "share_rest": median(1 - sum(block.parts.values()) / block.clock for block in mine),
@@ -256,14 +263,14 @@ def compared() -> dict[str, Any]:
 
 
 def show(rows: list[dict[str, Any]]) -> None:
-    header = f"{'':<22}{'ours':>9}{'SB3':>8}{'ratio':>8}{'(range)':>15}{'CPU':>7}{'target':>8}"
+    header = f"{'':<22}{'ours':>9}{'SB3':>8}{'ratio':>8}{'(range)':>15}{'CPU':>7}{'update':>8}{'target':>8}"
     print(header + f"{'env':>7}{'infer':>7}{'update':>8}{'rest':>6}{'env alone':>11}{'net alone':>11}{'start-up':>10}")
     for row in rows:
         spread = f"({row['ratio_lowest']:.1f} to {row['ratio_highest']:.1f})"
         shares = [row[f"share_{name}"] for name in ("environment", "inference", "update", "rest")]
         print(
             f"{row['env']:<22}{row['ours']:>9,.0f}{row['sb3']:>8,.0f}{row['ratio']:>7.1f}×{spread:>15}"
-            f"{row['ratio_cpu']:>6.1f}×{row['target']:>7.1f}×"
+            f"{row['ratio_cpu']:>6.1f}×{row['ratio_update']:>7.1f}×{row['target']:>7.1f}×"
             f"{shares[0]:>7.0%}{shares[1]:>7.0%}{shares[2]:>8.0%}{shares[3]:>6.0%}"
             f"{row['environment_alone']:>11,.0f}{row['network_alone']:>11,.0f}{row['start_up_seconds']:>9.1f}s"
         )
@@ -276,45 +283,66 @@ def show_rest(found: dict[str, Any]) -> None:
             seconds = steps / row["ours"]
             whole = row["ratio"] * seconds / (seconds + row["start_up_seconds"])
             print(f"{row['env']} over {steps:,} steps, our start-up included: {whole:.1f}× (nothing is compiled)")
-    for fit in found.get("epochs", []):
+    for fit in found["epochs"]:
         print(
             f"{fit['env']}: {fit['seconds_without_update'] * 1e3:.0f} ms + {fit['seconds_per_epoch'] * 1e3:.1f} ms"
             f" × K, R² = {fit['r_squared']:.4f}; a decision of the scheduler takes"
             f" {fit['scheduler_seconds'] * 1e6:.0f} µs, {fit['scheduler_share']:.4%} of an iteration with K = 1"
         )
-    if "peak_memory_gb" in found:
-        print(f"Procgen at 64 × 256: peak memory of the process {found['peak_memory_gb']:.2f} GB")
+    for row in found["memory"]:
+        print(f"{row['env']} at 64 × 256: peak memory of the process {row['peak_gb']:.2f} GB")
+
+
+def read() -> dict[str, Any]:
+    """Return what is recorded; a row of another commit is kept until it is measured again."""
+    path = RESULTS / "throughput.json"
+    known = json.loads(path.read_text()) if path.exists() else {}
+    return {part: known.get(part, []) for part in PARTS}
 
 
 def write(found: dict[str, Any]) -> None:
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / "throughput.json").write_text(json.dumps(found, indent=2) + "\n")
+    rows = [{key: value for key, value in row.items() if key != "machine"} for row in found["tasks"]]
     with (RESULTS / "throughput.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(found["tasks"][0]), lineterminator="\n")
+        writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
         writer.writeheader()
-        for row in found["tasks"]:
+        for row in rows:
             writer.writerow({key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()})
+
+
+def measurements(tasks: list[str], repeats: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield every row that was asked for, and the part of the table it belongs to."""
+    if "bigfish" in tasks:  # first, since a process inherits the peak of the one that starts it
+        yield "memory", {"env": TASKS["bigfish"].env, "peak_gb": peak_memory()}
+    for name in tasks:
+        yield "tasks", measure(TASKS[name], repeats)
+        if name in ("minigrid", "halfcheetah"):
+            yield "epochs", linear_in_epochs(TASKS[name], repeats)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--no-write", action="store_true", help="print only")
     parser.add_argument("--one-procgen-iteration", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one_procgen_iteration:
         one_procgen_iteration()
         return
-    found: dict[str, Any] = {"command": "python benchmarks/throughput.py", "machine": describe(), **compared()}
-    if "bigfish" in options.tasks:
-        found["peak_memory_gb"] = peak_memory()  # first, since a process inherits the peak of the one that starts it
-    found["tasks"] = [measure(TASKS[name], options.repeats) for name in options.tasks]
-    fitted = [name for name in ("minigrid", "halfcheetah") if name in options.tasks]
-    found["epochs"] = [linear_in_epochs(TASKS[name], options.repeats) for name in fitted]
-    show(found["tasks"])
+    machine = {**describe(), **compared()}
+    if machine["dirty"] and not options.no_write:
+        raise SystemExit("there are uncommitted changes: commit them first, or add --no-write")
+    found = {part: [] for part in PARTS} if options.no_write else read()
+    for part, row in measurements(options.tasks, options.repeats):
+        others = [other for other in found[part] if other["env"] != row["env"]]
+        order = [task.env for task in TASKS.values()]
+        found[part] = sorted([*others, {**row, "machine": machine}], key=lambda entry: order.index(entry["env"]))
+        if not options.no_write:
+            write(found)
+    show([row for row in found["tasks"] if "ratio_update" in row])
     show_rest(found)
-    if options.tasks == list(TASKS):  # a table of some tasks would stand for all of them
-        write(found)
 
 
 if __name__ == "__main__":
