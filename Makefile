@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs docs-build test test-processors lint format package install clean
+.PHONY: help demo docs docs-build test test-processors test-pythons lint format package install clean
 
 help:  ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -23,6 +23,9 @@ test: lint  ## lint, types, and the tests with coverage
 
 test-processors: install  ## the tests of numbers again, rounded as on other processors
 	$(BIN)/python -m tests.processors
+
+test-pythons:  ## the core and EnvPool's environments on Python 3.12 and 3.13, where those are installed
+	.ci/other_pythons 3.12 3.13
 
 lint: install  ## ruff (lint and format) and mypy, changing nothing
 	$(BIN)/ruff check .

@@ -56,6 +56,21 @@ def test_the_citation_names_the_version() -> None:
     assert f"\nversion: {adept.__version__}\n" in citation
 
 
+def test_the_changelog_begins_with_the_version_and_its_date() -> None:
+    entries = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    version, _, date = next(entry for entry in entries if entry != "[Unreleased]").partition(" - ")
+    assert version == f"[{adept.__version__}]"
+    assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", date)
+    assert f"\ndate-released: {date}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def test_extras_install_on_every_supported_python() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    markers = [requirement for group in project["optional-dependencies"].values() for requirement in group
+               if "python_version" in requirement]  # fmt: skip
+    assert markers == []  # an extra that installs nothing would advise itself
+
+
 def test_every_tool_of_the_dev_extra_is_pinned() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").lower().replace("_", "-")

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from adept.cli import parse, print_json
+from adept.cli import loading, parse, print_json
 from adept.config import Config
 from adept.names import unknown_name
 from adept.options import Positional
@@ -44,7 +44,8 @@ def run(words: list[str]) -> int:
         for difference in differences:
             print(f"adept: {difference}", file=sys.stderr)
         return 1 if differences else 0
-    facts = build_report(options)
+    with loading("the runs, then drawing", "matplotlib"):
+        facts = build_report(options)
     if options.json:
         print_json(facts)
     else:

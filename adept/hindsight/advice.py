@@ -170,20 +170,21 @@ def _on_direction(whole: Finding, stages: tuple[Finding, ...]) -> list[str]:
 
 def _direction_text(found: Finding, subject: str, updates: int) -> str:
     slope = f"mean slope z {found.slope.value:+.2f} ± {found.slope.error:.2f} over {updates} updates"
-    worth = f"they gain {found.worth.text()} of a standard deviation of the advantage"
+    known = not math.isnan(found.worth.value)
+    worth = f": they gain {found.worth.text()} of a standard deviation of the advantage" if known else ""
     if found.direction == "short":
         further = "" if math.isnan(found.longer.value) else f"; a step twice as long would add {found.longer.text()}"
         return (
-            f"{subject} stop short ({slope}): {worth}{further}. Try a larger learning rate, × 1.5 to 2, or "
+            f"{subject} stop short ({slope}){worth}{further}. Try a larger learning rate, × 1.5 to 2, or "
             "`--scheduler hindsight`."
         )
     if found.direction == "over":
         half = f"; half the step would add {found.shorter.text()}" if found.shorter.sure > CLEAR else ""
         return (
-            f"{subject} overshoot ({slope}): {worth}{half}. Try a smaller learning rate, ÷ 2, fewer epochs, or "
+            f"{subject} overshoot ({slope}){worth}{half}. Try a smaller learning rate, ÷ 2, fewer epochs, or "
             "`--scheduler hindsight`."
         )
-    return f"{subject} are about as long as they should be ({slope}): {worth}."
+    return f"{subject} are about as long as they should be ({slope}){worth}."
 
 
 def _on_epochs(table: Mapping[str, Floats], found: Finding, epoch_flops: float | None) -> list[str]:

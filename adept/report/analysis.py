@@ -12,7 +12,7 @@ import numpy as np
 
 from adept.report.comparison import REACH, Comparison
 from adept.report.runs import Array, Run
-from adept.report.scales import MARGIN, Normalization, Scale, make_scale, scale_of_test_levels
+from adept.report.scales import MARGIN, Normalization, Scale, make_scale, scale_of_test_levels, without_progress
 from adept.report.statistics import (
     RESAMPLES,
     Estimate,
@@ -214,6 +214,7 @@ class Analysis:
 def analyze(comparison: Comparison, *, normalization: Normalization = "auto", resamples: int = RESAMPLES) -> Analysis:
     """Compute everything that a report states."""
     scales: dict[str, Scale | None] = {}
+    comparison, left_out = without_progress(comparison, normalization, ("final-score", comparison.criterion))
     scales["final-score"], warnings = make_scale(comparison, normalization)
     for measure in ("mean-score", comparison.criterion):
         if measure not in scales:
@@ -222,7 +223,7 @@ def analyze(comparison: Comparison, *, normalization: Normalization = "auto", re
     scales["test"] = scale_of_test_levels(comparison, scales["final-score"])
     if scales[comparison.criterion] is None and comparison.criterion == "mean-score":
         warnings.append("The mean score over the run cannot be normalised.")
-    warnings = list(dict.fromkeys(warnings + _few_seeds(comparison)))
+    warnings = list(dict.fromkeys(left_out + warnings + _few_seeds(comparison)))
     analysis = Analysis(comparison, scales, tuple(warnings), resamples)
     tasks = {(method.name, task): _task_result(comparison, method.name, task) for method in comparison.methods
              for task in comparison.tasks if comparison.planned(method.name, task)}  # fmt: skip

@@ -36,6 +36,8 @@ class Comparison:
     """the measure that decides, as the study declares it"""
     threshold: float | None = None
     """the score that steps-to-threshold waits for, where the study declares one"""
+    left_out: tuple[str, ...] = ()
+    """tasks that aggregates leave out, since the baseline offers no scale for them"""
 
     @cached_property
     def _cells(self) -> dict[tuple[str, str], list[Run]]:
@@ -120,7 +122,8 @@ class Comparison:
     @cached_property
     def common_tasks(self) -> tuple[str, ...]:
         """The tasks that every method is to be run on: what aggregates are over."""
-        return tuple(task for task in self.tasks if all(self.planned(method.name, task) for method in self.methods))
+        return tuple(task for task in self.tasks if task not in self.left_out
+                     and all(self.planned(method.name, task) for method in self.methods))  # fmt: skip
 
     @cached_property
     def short(self) -> dict[str, str]:

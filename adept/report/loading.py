@@ -79,11 +79,12 @@ def _largest_fixed(methods: Iterable[Method]) -> str:
 def _require_comparable(results: StudyResults, allow: tuple[str, ...]) -> None:
     found = [difference for difference in undeclared_differences(results) if difference.key not in allow]
     if found:
-        keys = ", ".join(dict.fromkeys(difference.key for difference in found))
-        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        keys = list(dict.fromkeys(difference.key for difference in found))
+        more = f" (and {len(found) - 1} more differences)" if len(found) > 1 else ""
         raise ValueError(
-            f"the methods of {results.study.name!r} cannot be compared: they differ in undeclared keys: {keys} "
-            f"({found[0]}{more}); declare them in differs, or run the cells with equal configurations"
+            f"the runs of {results.study.name!r} cannot be compared: {found[0]}{more}; run them with equal "
+            f"configurations, declare the keys in differs of study.toml, or compare them all the same with --allow "
+            f"{' '.join(keys)}"
         )
 
 
@@ -97,9 +98,10 @@ def _require_comparable_across(runs: Iterable[Run], declared: tuple[str, ...]) -
         assert other.config is not None
         keys = different_keys(other.config.to_dict(), run.config.to_dict())
         if bad := [key for key in keys if key not in (*declared, "seed")]:
+            mine, theirs = (config.to_dict().get(bad[0]) for config in (run.config, other.config))
             raise ValueError(
-                f"{run.method} and {other.method} cannot be compared on {run.task}: they differ in undeclared keys: "
-                f"{', '.join(bad)}; allow them by name if the comparison is still what you want"
+                f"{run.path} and {other.path} cannot be compared on {run.task}: {bad[0]} is {mine!r} and {theirs!r}; "
+                f"report on each one by itself, or compare them all the same with --allow {' '.join(bad)}"
             )
 
 

@@ -48,7 +48,7 @@ def render_page(analysis: Analysis, summary: Summary, drawings: Sequence[Drawing
         "methods": sections.methods(analysis, summary),
         "tasks": sections.task_tables(analysis),
         "scores": sections.scores(analysis),
-        "cells": sections.cells(analysis),
+        "unfinished": sections.unfinished(analysis),
         "measured": sections.measured(analysis),
         "configuration": sections.configuration(analysis),
         "files": _files(drawings, tables),

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from adept import cost
 from adept.config import Config
+from adept.report.wording import settings
 from adept.runs.records import read_config, read_evaluations, read_iterations, read_starts, read_status
 from adept.studies.results import Cell, StudyResults
 
@@ -70,6 +71,8 @@ class Run:
     """done, running, interrupted, failed or missing"""
     error: str | None = None
     config: Config | None = None
+    path: Path | None = None
+    """its folder; None where it was imported"""
     steps: Array = field(default_factory=lambda: np.empty(0))
     score: Array = field(default_factory=lambda: np.empty(0))
     flops: Array = field(default_factory=lambda: np.empty(0))
@@ -102,7 +105,7 @@ class Run:
 
 def run_of_cell(results: StudyResults, cell: Cell, method: str, budget: float) -> Run:
     """Read the run of a study's cell, up to the study's budget of steps."""
-    run = Run(method, cell.task, cell.seed, cell.state, cell.error, results.recorded_config(cell))
+    run = Run(method, cell.task, cell.seed, cell.state, cell.error, results.recorded_config(cell), cell.path)
     if cell.state == "missing":
         return run
     energy = (results.energy(cell) or {}).get("kwh", math.nan)
@@ -168,7 +171,7 @@ def loose_runs(directory: Path) -> tuple[list[Method], list[Run]]:
         status = read_status(path)
         starts = read_starts(path)
         error = status.get("error") if status["state"] == "failed" else None
-        run = Run(label, config.env, config.seed, status["state"], error, config, starts=tuple(starts))
+        run = Run(label, config.env, config.seed, status["state"], error, config, path, starts=tuple(starts))
         runs.append(with_records(run, read_iterations(path), read_evaluations(path)))
     return list(methods.values()), runs
 
@@ -177,9 +180,4 @@ def method_label(config: Config) -> str:
     """Call a method by what defines it."""
     arms = ",".join(map(str, config.arms))
     words = [config.algo, f"K={arms}" if config.scheduler == "fixed" else f"{config.scheduler} {{{arms}}}"]
-    words += [
-        f"{name} {value:g}" if isinstance(value, float | int) else f"{name} {value}"
-        for name, value in config.scheduler_options.items()
-    ]
-    words += [f"{name} {limit:g}" for name, limit in config.stopping.items()]
-    return " ".join(words)
+    return " ".join([*words, *settings(config.scheduler_options), *settings(config.stopping)])

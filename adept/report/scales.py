@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from adept.report.comparison import Comparison
 from adept.report.runs import Array
+from adept.report.wording import listing
 
 Normalization = Literal["auto", "ratio", "progress", "none"]
 
@@ -86,6 +87,32 @@ def make_scale(
     because = f", since its mean on {below[0]} is not above 0" if below else ""
     text = f"Scores are shares of {label}'s improvement over its own start (1: as far as {label} came){because}."
     return Scale("progress", start, {task: means[task] - start[task] for task in tasks}), [text]
+
+
+def without_progress(
+    comparison: Comparison, normalization: Normalization, measures: Sequence[str]
+) -> tuple[Comparison, list[str]]:
+    """Leave out of aggregates the tasks on which the baseline did not improve, where its improvement is the unit.
+
+    Where it improved on no task, all of them stay, and there is no scale.
+    """
+    found: dict[str, str] = {}
+    for measure in measures if normalization in ("auto", "progress") else ():
+        scores = {task: comparison.scores(comparison.baseline, task, measure) for task in comparison.common_tasks}
+        means = {task: float(values.mean()) for task, values in scores.items() if len(values)}
+        if measure == "steps-to-threshold" or (normalization == "auto" and all(mean > 0 for mean in means.values())):
+            continue
+        for task, mean in means.items():
+            if not mean > (start := comparison.start(task)):
+                found.setdefault(task, f"{comparison.short[task]} (from {start:.4g} to {mean:.4g})")
+    if not 0 < len(found) < len(comparison.common_tasks):
+        return comparison, []
+    label = comparison.label(comparison.baseline)
+    text = (
+        f"{label} did not improve on {listing(list(found.values()))}, so scores there cannot be shares of its "
+        "improvement: results over all tasks leave them out. Read their own tabs."
+    )
+    return replace(comparison, left_out=tuple(found)), [text]
 
 
 def scale_of_test_levels(comparison: Comparison, scale: Scale | None) -> Scale | None:

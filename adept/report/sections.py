@@ -15,7 +15,7 @@ from adept.report.runs import STATES
 from adept.report.scales import MARGIN
 from adept.report.statistics import Estimate
 from adept.report.summary import Summary
-from adept.report.wording import bracket, duration, energy, number, percent, readable
+from adept.report.wording import bracket, duration, energy, number, percent, readable, settings
 
 
 def table(header: Sequence[str], rows: Iterable[str], *, sortable: bool = False, kind: str = "") -> str:
@@ -194,29 +194,19 @@ def scores(analysis: Analysis) -> str:
     return f'{table(header, rows, sortable=True, kind="tasks")}<p class="caption">{escape(caption)}</p>'
 
 
-def cells(analysis: Analysis) -> str:
-    """Return finished of planned runs for every method and task, and each run that is not finished, with its error."""
+def unfinished(analysis: Analysis) -> str:
+    """Return each run that is not finished, with its error."""
     comparison = analysis.comparison
-    rows = []
-    for index, method in enumerate(comparison.methods):
-        row = [f'<th scope="row"><i class="dot" style="background:var(--m{index})"></i>{escape(method.label)}</th>']
-        for task in comparison.tasks:
-            found = analysis.tasks.get((method.name, task))
-            few = "few" if found and found.done < found.planned else ""
-            row.append(cell(f"{found.done}/{found.planned}" if found else "–", kind=few))
-        rows.append(f"<tr>{''.join(row)}</tr>")
-    grid = table(["Finished of planned runs", *(escape(comparison.short[task]) for task in comparison.tasks)], rows)
-    absent = [run for run in comparison.runs if run.state != "done"]
-    absent.sort(key=lambda run: STATES.index(run.state))
+    absent = sorted((run for run in comparison.runs if run.state != "done"), key=lambda run: STATES.index(run.state))
     if not absent:
-        return f'{grid}<p class="caption">Every planned run is finished.</p>'
+        return '<p class="muted">Every planned run is finished.</p>'
     lines = [
         f"<tr>{cell(comparison.label(run.method), kind='text')}{cell(run.task, kind='text')}{cell(str(run.seed))}"
         f'<td><span class="badge {run.state}">{run.state}</span></td>{cell(run.error or "", kind="text")}</tr>'
         for run in absent
     ]
     rest = table(["Method", "Task", "Seed", "State", "Error"], lines, kind="words")
-    return f"{grid}<h3 style='margin-top:24px'>Runs that are not finished and count nowhere</h3>{rest}"
+    return f'{rest}<p class="caption">These runs count nowhere.</p>'
 
 
 def measured(analysis: Analysis) -> str:
@@ -292,7 +282,7 @@ def configuration(analysis: Analysis) -> str:
 
 def _value(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key} {item:g}" for key, item in value.items()) or "–"
+        return ", ".join(settings(value)) or "–"
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     return "–" if value is None else str(value)

@@ -35,10 +35,6 @@ class Estimate:
         """Whether there were runs enough for an interval."""
         return math.isfinite(self.low) and math.isfinite(self.high)
 
-    def excludes(self, value: float) -> bool:
-        """Say whether the interval lies wholly to one side of a value."""
-        return self.has_interval and not self.low <= value <= self.high
-
 
 class Strata:
     """Scores laid out in one row, task after task, and the bootstrap's draws from it."""

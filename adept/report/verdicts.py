@@ -200,19 +200,25 @@ def _advise(analysis: Analysis, task: str, fixed: list[str]) -> Advice:
                   for name in cheaper])  # fmt: skip
     equal = [(name, p) for name, p in zip(cheaper, tests, strict=True) if p < LEVEL]
     if not cheaper:
-        return Advice(place, best, f"Use {label}: it has the highest {word} of the fixed K, and is the cheapest.")
+        text = f"Use {label}: it has the highest {word} of the fixed K, and is the cheapest."
+        return Advice(place, best, text + _savings(analysis, best, best, spent))
     if not equal:
         return _undecided(analysis, task, best, {name: tables[name] for name in [*cheaper, best]}, spent, metric)
     name, p = min(equal, key=lambda pair: spent[pair[0]])
     text = (
         f"Use {comparison.label(name)}: not worse than {label}, the best fixed K, within {percent(MARGIN)} "
-        f"({word} {number(value[name])} against {number(value[best])}, {p_text(p)}). "
-        f"It saves {percent(1 - spent[name] / spent[best])} of {label}'s update FLOPs"
+        f"({word} {number(value[name])} against {number(value[best])}, {p_text(p)})."
     )
-    base = comparison.baseline
-    if base in tables and base not in (name, best) and spent[name] < spent[base]:
-        text += f" and {percent(1 - spent[name] / spent[base])} of {comparison.label(base)}'s"
-    return Advice(place, name, text + ".")
+    return Advice(place, name, text + _savings(analysis, name, best, spent))
+
+
+def _savings(analysis: Analysis, name: str, best: str, spent: dict[str, float]) -> str:
+    """Say what a fixed K saves of the update FLOPs of the best one and of the baseline, where it saves anything."""
+    label = analysis.comparison.label
+    rivals = [rival for rival in dict.fromkeys([best, analysis.comparison.baseline])
+              if spent[name] * EQUAL < spent.get(rival, 0.0)]  # fmt: skip
+    parts = [f"{percent(1 - spent[name] / spent[rival])} of the update FLOPs of {label(rival)}" for rival in rivals]
+    return f" It saves {listing(parts)}." if parts else ""
 
 
 def _undecided(
@@ -227,12 +233,12 @@ def _undecided(
     if not open_ones:
         nearest = max(gaps, key=lambda name: gaps[name].value)
         rest = f"{label(nearest)}, the best cheaper one, is behind ({signed(gaps[nearest])})"
-        return Advice(place, best, f"Use {label(best)}: {top}; {rest}.")
+        return Advice(place, best, f"Use {label(best)}: {top}; {rest}.{_savings(analysis, best, best, spent)}")
     name = min(open_ones, key=lambda entry: spent[entry])
-    share = percent(spent[name] / spent[best])
+    saved = percent(1 - spent[name] / spent[best])
     text = (
-        f"{label(best)}, if in doubt: {top}. Whether {label(name)} is as good, for {share} of the update FLOPs, is "
-        f"open ({signed(gaps[name])}): more seeds would tell."
+        f"{label(best)}, if in doubt: {top}.{_savings(analysis, best, best, spent)} Whether {label(name)} is as good "
+        f"is open ({signed(gaps[name])}); it would save {saved} of the update FLOPs."
     )
     return Advice(place, None, text)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from adept.report.statistics import Estimate
 
@@ -40,10 +40,12 @@ def p_text(value: float) -> str:
 
 def readable(value: float) -> str:
     """Return a large number with a letter: 245,760 as 246k."""
+    if not math.isfinite(value):
+        return number(value)
     for limit, letter in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= limit:
             return f"{value / limit:.3g}{letter}"
-    return f"{value:.3g}" if math.isfinite(value) else "never" if value == math.inf else "–"
+    return f"{value:.3g}"
 
 
 def duration(seconds: float) -> str:
@@ -65,6 +67,11 @@ def energy(kilowatt_hours: float) -> str:
 def listing(names: Sequence[str]) -> str:
     """Join names: a, b and c."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def settings(values: Mapping[str, float | str]) -> list[str]:
+    """Return options as words: a name and its value each."""
+    return [f"{name} {value}" if isinstance(value, str) else f"{name} {value:g}" for name, value in values.items()]
 
 
 def counted(count: int, noun: str) -> str:

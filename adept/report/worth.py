@@ -86,12 +86,13 @@ def course(comparison: Comparison, method: str, tasks: Sequence[str], column: st
 
 
 def advice(analysis: Analysis) -> list[tuple[str, str]]:
-    """Return what the baseline's updates say, task by task: how many runs agree, and the sentences of one run.
+    """Return what a fixed method's updates say, task by task: how many runs agree, and the sentences of one run.
 
-    Where the baseline was not watched, the first method that was speaks.
+    That is the baseline, or, where it was not watched, the first fixed method that was.
     """
     comparison = analysis.comparison
-    names = [comparison.baseline, *(method.name for method in comparison.methods)]
+    fixed = [method.name for method in comparison.methods if method.fixed_epochs is not None]
+    names = sorted(fixed, key=lambda name: name != comparison.baseline)
     name = next((name for name in names if watched(comparison, name, comparison.tasks)), None)
     if name is None:
         return []

@@ -53,18 +53,15 @@ class Cell:
 class Difference:
     """A key in which a run is not what it must be to be compared."""
 
-    method: str
-    task: str
-    seed: int
     key: str
     value: Any
     expected: Any
-    against: str
-    """what it was compared with: another method's name, or "the study's declaration\""""
+    path: Path
+    against: Path
+    """what it was compared with: another run, or the study's declaration"""
 
     def __str__(self) -> str:
-        where = f"{self.method} on {self.task}, seed {self.seed}"
-        return f"{where}: {self.key} is {self.value!r}, but {self.expected!r} in {self.against}"
+        return f"{self.key} is {self.value!r} in {self.path} and {self.expected!r} in {self.against}"
 
 
 @dataclass(frozen=True)
@@ -163,10 +160,11 @@ def undeclared_differences(results: StudyResults) -> list[Difference]:
     found = []
     for task in results.study.tasks:
         for seed in results.study.seeds:
+            cells = {cell.method: cell for cell in results.cells if (cell.task, cell.seed) == (task, seed)}
             recorded = {
-                cell.method: config.to_dict()
-                for cell in results.cells
-                if (cell.task, cell.seed) == (task, seed) and (config := results.recorded_config(cell)) is not None
+                method: config.to_dict()
+                for method, cell in cells.items()
+                if (config := results.recorded_config(cell)) is not None
             }
             if not recorded:
                 continue
@@ -174,11 +172,11 @@ def undeclared_differences(results: StudyResults) -> list[Difference]:
             for method, values in recorded.items():
                 declared = results.study.config(method, task, seed).to_dict()
                 for against, other, allowed in (
-                    (reference, recorded[reference], results.study.differs),
-                    ("the study's declaration", declared, ()),
+                    (cells[reference].path, recorded[reference], results.study.differs),
+                    (results.directory / "study.toml", declared, ()),
                 ):
                     found += [
-                        Difference(method, task, seed, key, values.get(key), other.get(key), against)
+                        Difference(key, values.get(key), other.get(key), cells[method].path, against)
                         for key in different_keys(values, other)
                         if key not in allowed
                     ]

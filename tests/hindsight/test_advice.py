@@ -52,6 +52,13 @@ def test_updates_that_stop_short():
     assert advice.headline.startswith("stop short (slope z +1.")
 
 
+def test_a_slope_alone_speaks_of_no_gain():
+    table = columns(z=1.5)
+    advice = advise({name: table[name] for name in ("slope_z", "epochs", "epochs_done")})
+    assert advice.whole.direction == "short"
+    assert "nan" not in str(advice)
+
+
 def test_a_slope_that_is_not_worth_a_longer_step():
     advice = advise(columns(z=1.5, lengths=(0.5, 1.1)))
     assert advice.whole.direction == "right"

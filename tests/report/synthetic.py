@@ -56,9 +56,8 @@ def study_text(
     for name, label, values, *_ in methods:
         lines += ["[[methods]]", f"name = {json.dumps(name)}", f"label = {json.dumps(label)}"]
         for key, value in values.items():
-            inside = (
-                ", ".join(f"{option} = {number}" for option, number in value.items()) if isinstance(value, dict) else ""
-            )
+            pairs = value.items() if isinstance(value, dict) else ()
+            inside = ", ".join(f"{option} = {json.dumps(entry)}" for option, entry in pairs)
             lines.append(f"{key} = {{ {inside} }}" if inside else f"{key} = {json.dumps(value)}")
     return "\n".join(lines) + "\n"
 

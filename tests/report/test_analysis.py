@@ -10,12 +10,15 @@ import pytest
 from synthetic import METHODS, MORE, write_study
 
 from adept.report.analysis import analyze
+from adept.report.comparison import Comparison
 from adept.report.curves import aggregate_curve, choice_shares, phase_flops, task_curve
 from adept.report.loading import load_comparison
+from adept.report.runs import Method, Run
 from adept.report.scales import make_scale
 from adept.report.statistics import Estimate
 from adept.report.summary import summarize
 from adept.report.tables import TABLES
+from adept.report.wording import readable
 
 TASKS = ["minigrid/DoorKey-6x6", "minigrid/LavaGapS7"]
 FIXED_1 = METHODS[1]
@@ -225,3 +228,23 @@ def test_target_kl_counts_the_epochs_done(tmp_path):
     _, shares = choice_shares(found.comparison, found.comparison.method("target-kl"), (TASKS[0],))
     assert shares.shape[0] == 2  # 4 and 1: what was done
     assert shares[1, -1] > 0.1
+
+
+def test_a_task_on_which_the_baseline_did_not_improve_is_left_out_of_aggregates():
+    start, ends = {"up": -10.0, "down": 0.0}, {"base": {"up": -5.0, "down": -1.0}, "rival": {"up": -4.0, "down": 3.0}}
+    runs = [
+        Run(method, task, seed, "done", steps=np.array([1.0, 2.0]), score=np.array([start[task], end]))
+        for method, scores in ends.items()
+        for task, end in scores.items()
+        for seed in (1, 2)
+    ]
+    methods = tuple(Method(name, name, None, "") for name in ends)
+    comparison = Comparison("title", methods, ("up", "down"), tuple(runs), "base", {"up": 2.0, "down": 2.0}, ())
+    found = analyze(comparison, resamples=100)
+    assert found.comparison.common_tasks == ("up",)
+    assert found.methods["rival"].primary["iqm"].value == pytest.approx((-4 + 10) / (-5 + 10))
+    assert "did not improve on down (from 0 to -1)" in found.warnings[0]
+
+
+def test_a_threshold_that_was_never_reached_is_in_words():
+    assert [readable(value) for value in (math.inf, math.nan, 246_000.0)] == ["never", "–", "246k"]

@@ -53,7 +53,7 @@ def test_every_figure_comes_as_png_svg_and_csv_with_a_caption(report):
     names = set(facts["figures"])
     assert {
         "aggregate-curves", "score-against-compute", "per-task-differences", "aggregates-train", "compute-by-phase",
-        "probability-of-improvement", "performance-profile", "learning-curves", "learning-curves-ucb", "decisions",
+        "probability-of-improvement", "performance-profile", "learning-curves", "decisions",
         "decisions-per-task",
     } <= names  # fmt: skip
     assert "aggregates-test" not in names  # there are no evaluations

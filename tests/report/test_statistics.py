@@ -101,7 +101,6 @@ def test_a_single_run_has_no_interval():
     found = aggregate([[1.0, 2.0], [3.0]])["mean"]
     assert found.value == 2.25
     assert not found.has_interval
-    assert not found.excludes(100.0)
     assert not probability_of_improvement([[1.0]], [[0.0, 0.5]]).has_interval
 
 
@@ -124,7 +123,6 @@ def test_probability_of_improvement_by_hand():
     assert found.value == (2.5 / 4 + 0.5) / 2
     sure = probability_of_improvement([[2.0, 3.0]], [[0.0, 1.0]])
     assert sure == Estimate(1.0, 1.0, 1.0)
-    assert sure.excludes(0.5)
 
 
 def test_probability_of_improvement_needs_the_same_tasks():

@@ -17,7 +17,8 @@ from adept.report.loading import load_comparison
 from adept.report.worth import advice, course, gains, watched
 
 TASKS = ["minigrid/DoorKey-6x6", "minigrid/LavaGapS7"]
-CONTROLLED = ("hindsight", "Hindsight", {"scheduler": "hindsight", "arms": [4]}, 0.9, 0.25)
+OPTIONS = {"scheduler": "hindsight", "arms": [4], "scheduler_options": {"dear": "compute", "gain": 0.5}}
+CONTROLLED = ("hindsight", "Hindsight", OPTIONS, 0.9, 0.25)
 
 
 @pytest.fixture(scope="module")
@@ -83,3 +84,4 @@ def test_figures_and_box_are_on_the_page(folder):
     page = files["report.html"].decode()
     assert "What the updates were worth, in hindsight" in page
     assert 'id="gain-by-epoch-figure_1"' in page
+    assert "dear compute, gain 0.5" in page

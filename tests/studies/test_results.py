@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from adept.runs.records import Columns, RunFolder, append_evaluation
-from adept.studies.grid import Study
+from adept.studies.grid import Study, cell_path
 from adept.studies.packing import FILE, rounded
 from adept.studies.results import load_results, pack, state_of, undeclared_differences
 
@@ -135,13 +135,13 @@ def test_undeclared_differences_are_found(study, directory):
     write_run(study, directory, "round-robin", "gymnasium/Acrobot-v1", 1, learning_rate=0.5)
     found = undeclared_differences(load_results(directory))
     rate = study.config("round-robin", "gymnasium/Acrobot-v1", 1).learning_rate
-    assert [(entry.method, entry.key, entry.value, entry.expected) for entry in found] == [
-        ("round-robin", "learning_rate", 0.5, rate),
-        ("round-robin", "learning_rate", 0.5, rate),
+    mine, theirs = (cell_path(directory, name, "gymnasium/Acrobot-v1", 1) for name in ("round-robin", "fixed-2"))
+    assert [(entry.path, entry.key, entry.value, entry.expected) for entry in found] == [
+        (mine, "learning_rate", 0.5, rate),
+        (mine, "learning_rate", 0.5, rate),
     ]
-    assert [entry.against for entry in found] == ["fixed-2", "the study's declaration"]
-    where = "round-robin on gymnasium/Acrobot-v1, seed 1"
-    assert str(found[0]) == f"{where}: learning_rate is 0.5, but {rate} in fixed-2"
+    assert [entry.against for entry in found] == [theirs, directory / "study.toml"]
+    assert str(found[0]) == f"learning_rate is 0.5 in {mine} and {rate} in {theirs}"
 
 
 def test_a_folder_without_a_study_is_one_line(tmp_path):

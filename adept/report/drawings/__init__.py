@@ -8,7 +8,7 @@ from adept.report.drawings.aggregates import (
     score_against_compute,
 )
 from adept.report.drawings.choices import decisions, decisions_per_task
-from adept.report.drawings.learning import aggregate_curves, curves_by_scheduler, learning_curves
+from adept.report.drawings.learning import aggregate_curves, learning_curves
 from adept.report.drawings.tasks import compute_by_phase, differences
 from adept.report.drawings.worth import epoch_worth, slope_and_stride
 from adept.report.figures import Draw
@@ -22,7 +22,6 @@ DRAWINGS: tuple[Draw, ...] = (
     performance_profiles,
     compute_by_phase,
     learning_curves,
-    curves_by_scheduler,
     epoch_worth,
     slope_and_stride,
     decisions,

@@ -1,8 +1,6 @@
-"""Learning curves: over all tasks, by task, and by task for each scheduler beside the baseline."""
+"""Learning curves over all tasks, and by task."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -60,8 +58,9 @@ def aggregate_curves(pen: Pen) -> list[Drawing]:
     return [Drawing("aggregate-curves", "Learning curve over all tasks", caption, figure, ["method", *ROW], rows)]
 
 
-def _by_task(pen: Pen, name: str, title: str, methods: Sequence[str]) -> list[Drawing]:
-    comparison = pen.analysis.comparison
+def learning_curves(pen: Pen) -> list[Drawing]:
+    """Draw every method on every task."""
+    comparison, methods, title = pen.analysis.comparison, pen.names, "Learning curves by task"
     curves = {
         (method, task): curve
         for task in comparison.tasks
@@ -85,26 +84,4 @@ def _by_task(pen: Pen, name: str, title: str, methods: Sequence[str]) -> list[Dr
     fullest = max(range(len(tasks)), key=lambda index: len(flat[index].lines))
     legend(figure, flat[fullest], 4 if len(methods) <= 4 else 3)
     caption = f"{title}: mean return on training levels; {BAND}. {pen.count(tasks)} {SMOOTHING}"
-    return [Drawing(name, title, caption, figure, ["task", "method", *ROW], rows)]
-
-
-def learning_curves(pen: Pen) -> list[Drawing]:
-    """Draw every method on every task."""
-    return _by_task(pen, "learning-curves", "Learning curves by task", pen.names)
-
-
-def curves_by_scheduler(pen: Pen) -> list[Drawing]:
-    """Draw each scheduler's methods beside the baseline, where the figure of all methods is crowded."""
-    comparison = pen.analysis.comparison
-    families: dict[str, list[str]] = {}
-    for method in comparison.methods:
-        if method.name != comparison.baseline:
-            families.setdefault(method.family, []).append(method.name)
-    if len(pen.names) <= 4 or len(families) < 2:
-        return []
-    found = []
-    for family, names in families.items():
-        safe = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in family)
-        title = f"Learning curves of {family} and the baseline"
-        found += _by_task(pen, f"learning-curves-{safe}", title, [comparison.baseline, *names])
-    return found
+    return [Drawing("learning-curves", title, caption, figure, ["task", "method", *ROW], rows)]

@@ -82,7 +82,8 @@ def slope_and_stride(pen: Pen) -> list[Drawing]:
             pen.line(axes, name, 100 * progress, value, low, high)
             rows += [[column, name, *map(float, row)] for row in zip(progress, value, low, high, strict=True)]
         if column == "stride":
-            axes.set_yscale("log")
+            axes.set_yscale("log", base=2)
+            axes.yaxis.set_major_formatter(lambda factor, _: f"{factor:g}")
         axes.axhline(1.0 if column == "stride" else 0.0, color=SOFT, linewidth=0.7)
         axes.set_title("Stride (factor of the learning rate)" if column == "stride" else "Slope z at the update's end")
         axes.set_xlabel("training, %")
