@@ -109,7 +109,8 @@ def table(trials: list[Row]) -> str:
         shown = ", ".join(f"{name} {value}" for name, value in json.loads(options).items())
         share = np.mean([np.mean(each) for each in costs.values()])
         differences = " | ".join(_difference(cells[task]) for task in tasks)
-        lines.append(f"| {setting} | {shown} | {commit} | {ahead} of {len(rows)} | {differences} | {100 * share:.0f} % |")
+        lead = f"{setting} | {shown} | {commit} | {ahead} of {len(rows)}"
+        lines.append(f"| {lead} | {differences} | {100 * share:.0f} % |")
     return "\n".join(lines)
 
 

@@ -11,7 +11,7 @@ from adept.names import unknown_name
 from adept.schedulers.validation import real_number
 
 FURTHEST = math.log(32)
-"""An update moves between 1/32 and 32 times as far as the preset's."""
+"""The stride stays between 1/32 and 32."""
 OVERSHOT = -3.0
 """The z that a KL above the limit counts as."""
 CRITIC_SMOOTHING = 0.2
@@ -32,8 +32,8 @@ class Hindsight(Controller):
     (moving average ≤ 0), advantages are its errors: z counts as 0.
 
     "samples": every update makes the preset's K epochs and the stride, the factor of the learning rate, is exp(x).
-    "compute": epochs are saved wherever x leaves 0. K' = K·exp(-trade·|x|), at least √K rounded up, and the stride
-    exp(x)·(K/K')^keep makes up for them; keep = 1 would keep the distance, were all steps in one direction.
+    "compute": each update that did not stop short (z ≤ d) lowers ln K' by `pace`, from K to share·K, at least 2. The
+    stride exp(x)·K/K', at most 32, makes up for the epochs saved. Nothing is saved while there is no signal.
 
     Guard: an update with a KL above `kl_limit` counts as z = -3 whatever its slope, and an epoch with a KL above
     `kl_stop` ends the update it is in; where the loop can, that epoch is undone.
@@ -45,10 +45,8 @@ class Hindsight(Controller):
         leak: share of x lost per update.
         deadband: standard errors of the slope that count as noise.
         descent: factor of the gain on the way back to the preset.
-        share: where compute is dear, the share of the preset's epochs that updates begin with.
-        pace: where compute is dear, how far each update that did not stop short lowers the logarithm of the epochs.
-        trade: where compute is dear, how fast epochs fall with |x|.
-        keep: where compute is dear, how much of the distance of the epochs saved goes into the stride.
+        share: where compute is dear, the share of the preset's epochs that updates come down to.
+        pace: where compute is dear, how much one update that did not stop short takes from the logarithm of the epochs.
         kl_limit: KL above which an update counts as having overshot.
         kl_stop: KL at which an update ends.
         smoothing: over how many updates z is averaged, ≥ 1; the average is scaled to have variance 1 on pure noise.
@@ -69,8 +67,6 @@ class Hindsight(Controller):
         descent: float = 2.0,
         share: float = 0.3,
         pace: float = 0.25,
-        trade: float = 0.0,
-        keep: float = 0.5,
         kl_limit: float = 0.05,
         kl_stop: float = 0.1,
         smoothing: float = 1.0,
@@ -86,8 +82,6 @@ class Hindsight(Controller):
         self._descent = real_number("descent", descent, at_least=0, at_most=100, example=2)
         self._share = real_number("share", share, above=0, at_most=1, example=0.3)
         self._pace = real_number("pace", pace, at_least=0, at_most=10, example=0.25)
-        self._trade = real_number("trade", trade, at_least=0, at_most=10, example=0.5)
-        self._keep = real_number("keep", keep, at_least=0, at_most=1, example=0.5)
         self._kl_limit = real_number("kl_limit", kl_limit, above=0, example=0.05)
         self._kl_stop = real_number("kl_stop", kl_stop, above=0, example=0.1)
         self._smoothing = real_number("smoothing", smoothing, at_least=1, at_most=1000, example=1)
@@ -105,8 +99,6 @@ class Hindsight(Controller):
             "descent": self._descent,
             "share": self._share,
             "pace": self._pace,
-            "trade": self._trade,
-            "keep": self._keep,
             "kl_limit": self._kl_limit,
             "kl_stop": self._kl_stop,
             "smoothing": self._smoothing,
@@ -125,22 +117,23 @@ class Hindsight(Controller):
             self._z = self._signal(evidence)
             beyond = math.copysign(max(0.0, abs(self._z) - self._deadband), self._z)
             push = self._gain * math.tanh(beyond / 2) * (self._descent if beyond < 0 < self._x else 1.0)
-            blind = self._critic is not None and self._critic <= 0
-            if evidence.slope_z is not None and not blind and self._z <= self._deadband:
-                self._saved = min(self._saved + self._pace, FURTHEST)
-            self._x = min(FURTHEST, max(-FURTHEST, (1 - self._leak) * self._x + push))
+            self._x = _within((1 - self._leak) * self._x + push)
+            if beyond <= 0 and evidence.slope_z is not None and not self._blind:
+                self._saved = _within(self._saved + self._pace)
         made = self._made()
-        return Choice(made, math.exp(self._x) * (self.epochs / made) ** self._keep)
+        return Choice(made, math.exp(_within(self._x + math.log(self.epochs / made))))
 
     def _made(self) -> int:
         """Return the epochs of the next update."""
         if self._dear == "samples":
             return self.epochs
-        if self._trade:
-            fewest = math.isqrt(self.epochs - 1) + 1  # √K rounded up
-            return max(fewest, round(self.epochs * math.exp(-self._trade * abs(self._x))))
         fewest = max(min(2, self.epochs), round(self.epochs * self._share))
         return max(fewest, round(self.epochs * math.exp(-self._saved)))
+
+    @property
+    def _blind(self) -> bool:
+        """Whether the critic explains nothing, so that advantages are its errors."""
+        return self._critic is not None and self._critic <= 0
 
     def _signal(self, evidence: Evidence) -> float:
         """Return the z that counts: averaged, silenced by a blind critic, overruled by the guard."""
@@ -149,8 +142,7 @@ class Hindsight(Controller):
             seen = max(-1.0, seen)  # it has no lower bound, and one bad rollout must not count for many
             old = seen if self._critic is None else self._critic
             self._critic = old + CRITIC_SMOOTHING * (seen - old)
-        blind = self._critic is not None and self._critic <= 0
-        z = 0.0 if blind else evidence.slope_z or 0.0
+        z = 0.0 if self._blind else evidence.slope_z or 0.0
         weight = 1 / self._smoothing
         self._average += weight * (z - self._average)
         if evidence.kl is not None and evidence.kl > self._kl_limit:
@@ -169,3 +161,8 @@ class Hindsight(Controller):
         self._average = real_number("average", rule["average"], example=0)
         critic = rule["critic"]
         self._critic = None if critic is None else real_number("critic", critic, at_least=-1, at_most=1, example=0)
+
+
+def _within(logarithm: float) -> float:
+    """Return the logarithm of a stride, held between 1/32 and 32."""
+    return min(FURTHEST, max(-FURTHEST, logarithm))

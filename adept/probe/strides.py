@@ -88,6 +88,7 @@ NOISES: dict[str, Callable[[np.random.Generator, int], Array]] = {
 def course(controller: Controller, slopes: Array, rng: np.random.Generator) -> Array:
     """Return the strides of one run, relative to the first one; the first update has nothing to go by.
 
+    A rule that trades epochs for stride says in its diagnostics how far its updates move, `distance`: that counts then.
     A rule that goes by the slope is told no KL, so that its guard does not help it. A rule that goes by the KL is told
     that of its own stride, with noise.
     """
@@ -103,7 +104,7 @@ def course(controller: Controller, slopes: Array, rng: np.random.Generator) -> A
                 epochs_done=choice.epochs, gains=gains,
             )
         )  # fmt: skip
-        found.append(choice.stride / start)
+        found.append(controller.diagnostics().get("distance", choice.stride / start))
     return np.array(found)
 
 

@@ -30,22 +30,29 @@ def test_hindsight_by_hand():
     assert rule.step(Evidence(slope_z=-3.0)).stride == pytest.approx(math.exp(0.9 * below - push))
 
 
-def test_where_compute_is_dear_epochs_fall_as_the_update_leaves_the_presets_length():
-    rule = Hindsight(10, dear="compute", gain=0.4, leak=0, deadband=0, descent=1, trade=1, keep=0.5)
+def test_where_compute_is_dear_epochs_come_down_where_the_update_did_not_stop_short():
+    rule = Hindsight(10, dear="compute", gain=0.4, leak=0, deadband=1, descent=1, share=0.3, pace=0.5)
     assert rule.step(None) == Choice(10, 1.0)
-    # z = ±50 moves x by ±0.4: 10·exp(-0.4) = 6.7, 10·exp(-0.8) = 4.5, 10·exp(-1.2) = 3.01, but √10 is the fewest.
-    for x, epochs in ((0.4, 7), (0.8, 4), (1.2, 4)):
-        assert rule.step(Evidence(slope_z=50.0)) == Choice(epochs, pytest.approx(math.exp(x) * math.sqrt(10 / epochs)))
-    for x, epochs in ((0.8, 4), (0.4, 7), (0.0, 10), (-0.4, 7)):
-        expected = Choice(epochs, pytest.approx(math.exp(x) * math.sqrt(10 / epochs)))
-        assert rule.step(Evidence(slope_z=-50.0)) == expected
+    # Stopped short: x rises to 0.4, no epoch is saved.
+    assert rule.step(Evidence(slope_z=50.0)) == Choice(10, pytest.approx(math.exp(0.4)))
+    # 10·exp(-0.5) = 6.07, 10·exp(-1) = 3.7, 10·exp(-1.5) = 2.2, but 3 are the fewest. x stays within the deadband.
+    for epochs in (6, 4, 3, 3):
+        assert rule.step(Evidence(slope_z=1.0)) == Choice(epochs, pytest.approx(math.exp(0.4) * 10 / epochs))
+    # Overshot: x falls, the epochs saved stay saved.
+    assert rule.step(Evidence(slope_z=-50.0)) == Choice(3, pytest.approx(10 / 3))
     fewest = [_fewest(epochs) for epochs in (1, 2, 3, 4, 5, 8, 9, 10, 20)]
-    assert fewest == [1, 2, 2, 2, 3, 3, 3, 4, 5]
+    assert fewest == [1, 2, 2, 2, 2, 2, 3, 3, 6]
+
+
+def test_no_epochs_are_saved_without_a_signal():
+    rule = Hindsight(10, dear="compute")
+    for evidence in (None, Evidence(), Evidence(kl=0.01), Evidence(slope_z=0.0, explained_variance=-0.5)):
+        assert rule.step(evidence) == Choice(10, 1.0)
 
 
 def _fewest(epochs):
     rule = Hindsight(epochs, dear="compute")
-    return [rule.step(Evidence(slope_z=50.0)).epochs for _ in range(20)][-1]
+    return [rule.step(Evidence(slope_z=0.0)).epochs for _ in range(20)][-1]
 
 
 def test_a_critic_that_explains_nothing_silences_the_slope():
@@ -92,11 +99,15 @@ def test_hindsights_smoothing_has_unit_variance_on_noise():
 
 @pytest.mark.parametrize("dear", ["samples", "compute"])
 def test_noise_keeps_the_stride_within_a_factor_of_three(dear):
-    """With permuted advantages z is standard normal: within [⅓, 3] in at least 95 % of runs of 300 updates."""
+    """With permuted advantages z is standard normal: within [⅓, 3] in at least 95 % of runs of 300 updates.
+
+    Where compute is dear, the stride is over the factor that makes up for the epochs saved.
+    """
     rng, kept = np.random.default_rng(1), 0
     for _ in range(400):
-        found = strides(Hindsight(10, dear=dear), [Evidence(slope_z=z) for z in rng.standard_normal(300)])
-        kept += all(1 / 3 <= stride <= 3 for stride in found)
+        rule = Hindsight(10, dear=dear)
+        choices = [rule.step(Evidence(slope_z=z)) for z in rng.standard_normal(300)]
+        kept += all(1 / 3 <= choice.stride * choice.epochs / 10 <= 3 for choice in choices)
     assert kept / 400 >= 0.95
 
 
