@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -31,7 +32,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("adept.commands.report", "statistics, figures and one page from stored runs"),
     "probe": ("adept.commands.probe", "say whether a scheduler prefers arms on rewards that it cannot have changed"),
     "flops": ("adept.commands.flops", "count the compute of an agent and what each arm saves"),
-    "demo": ("adept.commands.demo", "a small study from nothing to its report, in under three minutes"),
+    "demo": (
+        "adept.commands.demo",
+        "three methods on CartPole: a table, advice in words and a page in 2 to 4 minutes",
+    ),
 }
 
 Options = TypeVar("Options")
@@ -44,7 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
     try:
-        status = _run(list(sys.argv[1:] if arguments is None else arguments))
+        with one_line_warnings():
+            status = _run(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
         return status
     except SystemExit:  # of --help
@@ -78,6 +83,17 @@ def _run(words: list[str]) -> int:
     return run(words[1:])
 
 
+@contextlib.contextmanager
+def one_line_warnings() -> Iterator[None]:
+    """Print warnings without the place in the code that they come from, which says nothing to a user."""
+    before = warnings.showwarning
+    warnings.showwarning = lambda message, *_: print(f"adept: warning: {one_line(message)}", file=sys.stderr)
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
+
+
 def _silent() -> int:
     """Leave stdout to nobody, so that the interpreter does not complain of it at its end."""
     with contextlib.suppress(OSError, ValueError):
@@ -92,7 +108,7 @@ def usage() -> str:
     return "\n".join([*lines, "`adept COMMAND --help` lists a command's options; `adept --version` the version."])
 
 
-def one_line(error: BaseException) -> str:
+def one_line(error: BaseException | str) -> str:
     """Return an error's message on one line, with what was noted on its way here."""
     notes = getattr(error, "__notes__", ())
     return " ".join("; ".join([str(error) or type(error).__name__, *notes]).split())

@@ -4,18 +4,19 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from adept.cli import PIPE_CLOSED, main
-from adept.commands.train import EXAMPLE, default_config
+from adept.cli import PIPE_CLOSED, main, one_line_warnings
+from adept.commands.train import EXAMPLES, default_config
 from adept.runs.records import read_config, read_evaluations, read_iterations
 from adept.studies.grid import shipped_studies
 from tests.faults.mistakes import MISTAKES
 
-TRAIN = ["train", "--env", "minigrid/DoorKey-5x5", "--steps", "8192"]
+TRAIN = ["train", "--env", "minigrid/DoorKey-5x5", "--scheduler", "ucb", "--steps", "8192"]
 
 
 @pytest.fixture(scope="module")
@@ -95,18 +96,28 @@ def test_a_mistake_is_one_line_with_status_2(
     assert list(tmp_path.iterdir()) == []  # nothing is left behind
 
 
-def test_train_alone_shows_a_command_that_works(capsys: pytest.CaptureFixture[str]) -> None:
+def test_train_alone_shows_commands_that_work(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train"]) == 2
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 3
-    assert lines[1].strip() == EXAMPLE
-    assert default_config(EXAMPLE.split()[2:]).env == "gymnasium/CartPole-v1"
+    assert [line.partition("#")[0].strip() for line in lines[1:-1]] == list(EXAMPLES)
+    found = [default_config(command.split()[2:]) for command in EXAMPLES]
+    assert [config.env for config in found] == [*["gymnasium/CartPole-v1"] * 2, "minigrid/DoorKey-6x6"]
+    assert [config.scheduler for config in found] == ["fixed", "hindsight", "ucb"]
+    assert found[0].arms == (20,)  # the preset's epochs
+
+
+def test_a_warning_is_one_line_without_a_path(capsys: pytest.CaptureFixture[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        with one_line_warnings():
+            warnings.warn("arms were\nnot tried", stacklevel=1)
+    assert capsys.readouterr().err == "adept: warning: arms were not tried\n"
 
 
 def test_the_help_on_studies_and_on_schedulers(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (
         ["study"],
-        ["train", "--env", "gymnasium/CartPole-v1"],
+        ["train", "--env", "gymnasium/CartPole-v1", "--scheduler", "ucb"],
         ["train", "--env", "x/y", "--scheduler", "fixed"],
     ):
         with pytest.raises(SystemExit):

@@ -22,10 +22,16 @@ from adept.runs.text import duration
 from adept.runs.trust import import_named, named_environments, named_schedulers
 from adept.schedulers import paper_scheduler, scheduler_class, scheduler_options
 
-EXAMPLE = "adept train --env gymnasium/CartPole-v1 --steps 50000"
-GUIDE = f"""train: --env is required: the environment as backend/name. For example, in about a minute on a CPU:
-  {EXAMPLE}
-`adept train --help` lists backends' presets and all options; `adept train --env ENV --help` shows ENV's defaults."""
+EXAMPLES = {
+    "adept train --env gymnasium/CartPole-v1 --steps 50000": "the preset, and what its epochs were worth",
+    "adept train --env gymnasium/CartPole-v1 --steps 50000 --scheduler hindsight": "epochs and learning rate adapted",
+    "adept train --env minigrid/DoorKey-6x6 --scheduler ucb": "the paper's bandit",
+}
+GUIDE = "\n".join((
+    "train: --env is required: the environment as backend/name. Each of these takes about a minute on a CPU:",
+    *(f"  {command:<79}# {what}" for command, what in EXAMPLES.items()),
+    "`adept train --help` lists environments, presets and options; with --env ENV it shows the defaults for ENV.",
+))  # fmt: skip
 LONG_SECONDS = 24 * 3600.0
 """A run expected to take longer is warned of."""
 
@@ -114,7 +120,10 @@ def check(options: TrainOptions) -> None:
 
 
 def default_config(words: list[str]) -> Config:
-    """Return the preset of the environment, algorithm and scheduler named, every knob of the scheduler filled in."""
+    """Return the preset of the environment, algorithm and scheduler named, every knob of the scheduler filled in.
+
+    Without a scheduler the preset's epochs are fixed: the run that hindsight judges, and that others are compared with.
+    """
     named = given(words, "env", "algo", "scheduler")
     helping = bool({"-h", "--help"} & set(words))
     try:
@@ -122,7 +131,7 @@ def default_config(words: list[str]) -> Config:
             raise ValueError(
                 "train: --env is required: the environment as backend/name, for example minigrid/DoorKey-6x6"
             )
-        config = preset(**{"env": "minigrid/DoorKey-6x6", **named})
+        config = preset(**{"env": "minigrid/DoorKey-6x6", "scheduler": "fixed", **named})
         import_named(named_schedulers(config))
         knobs = knobs_of(config)
     except ValueError:

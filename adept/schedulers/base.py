@@ -148,8 +148,8 @@ class Scheduler(ABC, Generic[Arm]):
     def _complain(self) -> None:
         untried = ", ".join(repr(arm) for arm, times in zip(self._arms, self._choices, strict=True) if not times)
         warnings.warn(
-            f"{self!r} has not tried {untried} in its first {PATIENCE} choices; its exploration is small for rewards "
-            "of this size. Build it with scale='auto', which tries every arm and reads rewards in their own deviation",
+            f"{self!r} has not tried {untried} in its first {PATIENCE} choices; its exploration is too small for "
+            "rewards of this size. Build it with scale='auto', which standardises rewards and tries every arm",
             stacklevel=4,
         )
 

@@ -20,7 +20,10 @@ class Fixed(Scheduler[Arm]):
         """Build from a list of one arm."""
         arms = distinct_arms(arms)
         if len(arms) > 1:
-            raise ValueError(f"a fixed scheduler takes exactly one arm, got {arms!r}; for example [{arms[0]!r}]")
+            raise ValueError(
+                f"a fixed scheduler takes exactly one arm, got {arms!r}; for example [{arms[0]!r}]. To choose among "
+                "several, use ucb"
+            )
         return cls(arms[0], seed=seed, **options)
 
     def __repr__(self) -> str:

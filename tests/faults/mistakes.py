@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-TRAIN = ["train", "--env", "gymnasium/CartPole-v1", "--steps", "8192"]
+TRAIN = ["train", "--env", "gymnasium/CartPole-v1", "--scheduler", "ucb", "--steps", "8192"]
 
 MISTAKES: list[tuple[list[str], str]] = [
     (["trian"], "did you mean 'train'"),
