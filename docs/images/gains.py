@@ -1,4 +1,4 @@
-"""Record gains.csv from one run and draw gains.svg and gains.png from it: what each epoch of an update is worth.
+"""Record gains.csv from one run and draw gains.png from it: what each epoch of an update is worth.
 
 `python docs/images/gains.py` draws; `--record` runs the run again first (about a minute on one core).
 """
@@ -57,7 +57,7 @@ def draw() -> None:
         lines = list(csv.DictReader(file))
     table = {name: np.array([float(line[name]) for line in lines]) for name in lines[0]}
     columns = {1: "gain/1", 2: "gain/2", 4: "gain/4", EPOCHS: "update_worth"}
-    with matplotlib.rc_context({**STYLE, "font.size": 10, "svg.fonttype": "path"}):
+    with matplotlib.rc_context({**STYLE, "font.size": 10}):
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(7.2, 3.1), layout="constrained")
@@ -75,14 +75,12 @@ def draw() -> None:
             print(
                 name, rows.sum(), *(f"{k}: {m:.2f} ± {e:.2f}" for k, m, e in zip(columns, means, errors, strict=True))
             )
-        axes.set_xlim(0, EPOCHS)
+        axes.set_xlim(-0.1, EPOCHS + 0.1)
         axes.set_xticks([0, *columns])
         axes.set_xlabel("epochs of the update")
         axes.set_ylabel("gain, % of a standard\ndeviation of the advantage")
         axes.set_title(f"What each epoch was worth: one PPO run, {ENV.partition('/')[2]}, K = {EPOCHS}")
-        for kind in ("svg", "png"):
-            metadata = {"Date": None} if kind == "svg" else {"Software": None}
-            figure.savefig(HERE / f"gains.{kind}", dpi=160, metadata=metadata)
+        figure.savefig(HERE / "gains.png", dpi=160, metadata={"Software": None})
 
 
 if __name__ == "__main__":

@@ -89,8 +89,8 @@ def test_rows_after_the_checkpoint_come_again_once(tmp_path: Path) -> None:
     assert read_iterations(tmp_path / "a")["iteration"].tolist() == list(range(1, 13))
 
 
-COMMAND = [sys.executable, "-m", "adept.cli", "train", "--env", "gymnasium/CartPole-v1", "--scheduler", "ucb", "--steps",
-           "131072", "--no-fast", "--json"]  # fmt: skip
+COMMAND = [sys.executable, "-m", "adept.cli", "train", "--env", "gymnasium/CartPole-v1", "--scheduler", "ucb",
+           "--steps", "131072", "--no-fast", "--json"]  # fmt: skip
 
 
 def start(out: Path, *extra: str) -> subprocess.Popen[str]:
