@@ -38,46 +38,46 @@ class Config:
     arms: tuple[int, ...] = (4, 2, 1)
     """numbers of update epochs to choose from, as separate words"""
     scheduler_options: dict[str, float | str] = field(default_factory=dict)
-    """knobs of the scheduler by name, for example exploration 5 or scale auto; `adept train` has a flag for each"""
+    """options of the scheduler by name, for example exploration 5 or scale auto; `adept train` has a flag for each"""
     reward_source: RewardSource = "gae-return"
     """what the scheduler is credited with: the rollout's mean GAE return, or its mean episode return"""
     seed: int = 1
-    """fixes everything that is random"""
+    """seed of every random generator"""
     steps: int = 500_000
     """environment steps in all, summed over the environments"""
     environments: int = 16
-    """environments stepped side by side"""
+    """environments stepped in parallel"""
     rollout_length: int = 128
     """steps of each environment in one iteration"""
     minibatch_size: int = 256
     """rows of the rollout in one gradient step"""
     learning_rate: float = 1e-3
-    """step size of Adam"""
+    """learning rate of Adam"""
     learning_rate_decay: bool = False
-    """lower the learning rate to 0 in a straight line over the iterations"""
+    """decay the learning rate linearly to 0 over the iterations"""
     discount: float = 0.99
     """discount of future rewards, gamma"""
     gae_coefficient: float = 0.95
-    """mix of short and long advantage estimates, lambda"""
+    """lambda of generalised advantage estimation"""
     clip_range: float = 0.2
-    """how far the policy ratio may leave 1 before its gradient is cut; the value range too, if clipped"""
+    """clip range of the policy ratio, and of the value if the value loss is clipped"""
     clip_value_loss: bool = True
-    """clip the change of the value within the clip range"""
+    """clip the value loss as PPO does"""
     entropy_coefficient: float = 0.01
     """weight of the entropy bonus"""
     value_coefficient: float = 0.5
     """weight of the value loss"""
     max_gradient_norm: float = 0.5
-    """gradients longer than this are shortened to it"""
+    """largest gradient norm; longer gradients are scaled down to it"""
     stopping: dict[str, float] = field(default_factory=dict)
     """rules that end an update early, as name number pairs, for example target-kl 0.02, ratio-deviation 0.25 or
     held-out 0.125"""
     normalize_observations: bool = False
-    """shift and scale observations by their running mean and deviation"""
+    """normalise observations by their running mean and standard deviation"""
     normalize_rewards: bool = False
-    """scale rewards by the running deviation of the discounted return"""
+    """divide rewards by the running standard deviation of the discounted return"""
     time_limit_ends: bool = False
-    """treat time limits as real ends instead of bootstrapping the value of the last observation"""
+    """treat time limits as terminations instead of bootstrapping the value of the last observation"""
     network: NetworkName = "auto"
     """network; auto goes by the shape of the observations"""
     levels: int = 200
@@ -87,11 +87,11 @@ class Config:
     augmentation_scheduler: str = ""
     """DrAC only: a bandit (ucb, …) that chooses among all eight augmentations each iteration"""
     augmentation_scheduler_options: dict[str, float] = field(default_factory=dict)
-    """DrAC only: knobs of that bandit as name value pairs"""
+    """DrAC only: options of that bandit as name value pairs"""
     augmentation_coefficient: float = 0.1
     """DrAC only: weight of the regulariser"""
     restart_every: int = 100
-    """iterations after which every environment starts anew from seeds of that iteration, so that a run can resume"""
+    """iterations after which all environments restart from seeds of that iteration, so that a run resumes exactly"""
     watch: bool = True
     """measure what updates were worth (docs/hindsight.md); changes no other number"""
     watch_every: int = 5

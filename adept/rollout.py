@@ -224,7 +224,7 @@ class Collector:
         self.recent_returns: deque[float] = deque(maxlen=100)
 
     def restart(self, iteration: int) -> None:
-        """Start every environment anew from seeds of this iteration; episodes under way are dropped uncounted."""
+        """Restart every environment from seeds of this iteration; unfinished episodes are dropped and not counted."""
         self._observations = self._environments.restart(stream_seed(self._config.seed, "environments", iteration))
         self._restarted_at = iteration
         self._taken.clear()

@@ -237,8 +237,8 @@ def dry_run(results: StudyResults, workers: int, *, quiet: bool = False) -> dict
         console = make_console()
         console.print(table, markup=False)
         times = f"{duration(seconds)} in one process, {duration(seconds / workers)} in {workers}"
-        lines = [f"in all {cost(flops)}; {times}"]
-        lines += ["epochs: if the arms are chosen equally often; with a target KL, at most so many"]
+        lines = [f"total {cost(flops)}; {times}"]
+        lines += ["epochs assume that arms are chosen equally often; a stopping rule may end updates earlier"]
         lines += [f"time: {source}" for source in sources(estimates)]
         console.print("\n".join(lines), markup=False, highlight=False)
     return {

@@ -34,7 +34,7 @@ __all__ = [
 
 
 def make_controller(name: str, epochs: int, *, seed: int = 0, **options: Any) -> Controller:
-    """Build a controller by its name in `CONTROLLERS`, for a preset of so many epochs per update."""
+    """Build a controller by its name in `CONTROLLERS`, starting from the preset's epochs per update."""
     if name not in CONTROLLERS:
         raise unknown_name("controller", name, CONTROLLERS)
     cls = CONTROLLERS[name]

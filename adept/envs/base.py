@@ -56,7 +56,7 @@ class Environments(Protocol):
     actions: ActionSpace
 
     def restart(self, seed: int) -> Array:
-        """Start every environment anew from seeds that follow from this one; return the first observations."""
+        """Restart every environment from seeds that follow from this one; return the first observations."""
 
     def step(self, actions: Array) -> Step:
         """Take one action in each environment."""

@@ -30,7 +30,7 @@ def watched(comparison: Comparison, method: str, tasks: Sequence[str]) -> list[R
 
 
 def gains(comparison: Comparison, method: str, tasks: Sequence[str]) -> dict[str, list[Point]]:
-    """Return the mean gain after each epoch, by stage of training, in deviations of the advantage.
+    """Return the mean gain after each epoch, by stage of training, in standard deviations of the advantage.
 
     Runs count equally; errors are those of means over a run's updates. What the whole update was worth stands at the
     median of the epochs done.

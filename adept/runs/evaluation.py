@@ -172,7 +172,7 @@ def frames(
     path: Path, *, episodes: int = 1, levels: str = "test", deterministic: bool = False, seed: int = 0,
     trust: bool = False,
 ) -> Iterator[Array]:  # fmt: skip
-    """Yield pictures of the saved policy at play."""
+    """Yield frames of the saved policy at play."""
     config = _checked(path, episodes, levels, trust)
     environments: Environments = make_environments(
         config, count=1, render=True, evaluating=True, test_levels=levels == "test"
@@ -192,7 +192,7 @@ def frames(
 
 
 def write_video(path: Path, output: Path, **options: Any) -> int:
-    """Write a video (mp4) or animation (gif) of the saved policy at play; return the number of pictures."""
+    """Write a video (mp4) or animation (gif) of the saved policy at play; return the number of frames."""
     imageio = require("imageio.v2", "video")
     if output.suffix not in (".mp4", ".gif"):
         raise ValueError(f"a video ends in .mp4 or .gif, got {output.name!r}")

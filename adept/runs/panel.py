@@ -136,10 +136,12 @@ class Screen:
 def plain_line(progress: Progress) -> str:
     """Return one line on how a run stands."""
     record, config = progress.record, progress.config
-    shares = " ".join(f"{arm}:{share:.0%}" for arm, share in progress.shares().items())
+    shares = " ".join(f"K={arm}: {share:.0%}" for arm, share in progress.shares().items())
+    chosen = f" ({shares})" if len(config.arms) > 1 else ""
+    compute = "" if config.scheduler == "fixed" else f"  compute {1 - progress.saved:.0%} of K={max(config.arms)}"
     return (
         f"step {int(record['step']):,}/{config.iterations * config.batch_size:,}  return {number(record['score'])}  "
-        f"epochs {int(record['epochs_done'])} ({shares})  saved {progress.saved:.0%}  "
+        f"epochs {int(record['epochs_done'])}{chosen}{compute}  "
         f"{progress.steps_per_second:,.0f} steps/s  {duration(progress.remaining_seconds)} left"
     )
 
@@ -154,12 +156,14 @@ def panel(title: str, progress: Progress) -> RenderableType:
     left = f"{int(record['step']):,} / {total:,} steps"
     head.add_row(ProgressBar(total, record["step"]), f"{left}   {duration(progress.remaining_seconds)} left")
     facts = Table.grid(padding=(0, 3))
+    relative = (f"compute, relative to K={max(config.arms)}", f"{1 - progress.saved:.1%}")
+    compute = () if config.scheduler == "fixed" else (relative,)
     for label, value in (
         ("return (last 100 episodes)", number(record["score"])),
         ("reward of the last choice", number(record["reward"])),
         ("steps per second", f"{progress.steps_per_second:,.0f}"),
         ("epochs of this update", f"{int(record['epochs_done'])} of {int(record['epochs'])} asked"),
-        (f"compute saved against K={max(config.arms)}", f"{progress.saved:.1%}"),
+        *compute,
         *((("updates", progress.headline),) if progress.headline else ()),
     ):
         facts.add_row(Text(label, style="dim"), Text(value, style="bold"))

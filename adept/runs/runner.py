@@ -169,7 +169,7 @@ def asked_to_stop() -> Iterator[threading.Event]:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
-        print("finishing this iteration and saving; once more stops at once", file=sys.stderr)
+        print("finishing this iteration and saving; press Ctrl-C again to stop at once", file=sys.stderr)
 
     old = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

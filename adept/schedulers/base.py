@@ -14,7 +14,7 @@ from adept.schedulers.saved import counts, generator_state, label, mapping, rest
 from adept.schedulers.validation import Arm, distinct_arms, finite_reward, whole_number
 
 PATIENCE = 50
-"""Choices after which an arm that was never among them is worth a warning."""
+"""Choices after which an untried arm causes a warning."""
 
 
 class Scheduler(ABC, Generic[Arm]):
@@ -52,7 +52,7 @@ class Scheduler(ABC, Generic[Arm]):
         return f"{type(self).__name__}({list(self._arms)!r}{knobs})"
 
     def select(self) -> Arm:
-        """Make the next choice; whoever calls this credits it with `observe`."""
+        """Make the next choice; credit it with `observe`."""
         return self._arms[self._select()]
 
     def observe(self, arm: Arm, reward: float) -> None:
@@ -81,7 +81,7 @@ class Scheduler(ABC, Generic[Arm]):
         return self._arms[self._pending]
 
     def diagnostics(self) -> dict[str, float]:
-        """Return what a plot of the decisions wants, as `name/arm` → number.
+        """Return numbers to plot, as `name/arm` → number.
 
         `choices` counts the choices of an arm. Where a rule compares the arms by a number, `score` is that
         number: the last draw where the rule draws, else as it stands now.

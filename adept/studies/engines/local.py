@@ -112,7 +112,7 @@ def stop(workers: Sequence[Worker]) -> None:
     """Ask the workers to finish their iteration, save and end; asked again meanwhile, end them at once."""
     busy = [worker for worker in workers if worker.job is not None]
     if busy:
-        print("stopping: each run finishes its iteration and saves; once more stops at once", file=sys.stderr)
+        print("stopping: runs finish their iteration and save; press Ctrl-C again to stop at once", file=sys.stderr)
     try:
         for worker in workers:
             if worker.job is not None:
