@@ -28,7 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "eval": ("adept.commands.evaluate", "score a run's policy over many episodes"),
     "play": ("adept.commands.play", "make a video of a run's policy"),
     "study": ("adept.commands.study", "run methods × tasks × seeds; study status DIR, study pack DIR"),
-    "advise": ("adept.commands.advise", "say what a run's epochs and learning rate were worth, and what to try"),
+    "advise": ("adept.commands.advise", "say what a run's epochs and learning rate were worth, and what to try next"),
     "report": ("adept.commands.report", "statistics, figures and one page from stored runs"),
     "probe": ("adept.commands.probe", "say whether a scheduler prefers arms on rewards that it cannot have changed"),
     "flops": ("adept.commands.flops", "count the compute of an agent and what each arm saves"),

@@ -274,9 +274,9 @@ class Execution:
     """How a run is carried out. It may change speed and rounding, never what is computed."""
 
     device: str = "auto"
-    """cpu, cuda, cuda:1, …; auto takes CUDA where there is one"""
+    """cpu, cuda, cuda:1, …; auto uses CUDA if there is a GPU"""
     fast: bool = True
-    """use the fast paths (gradients written out, lean inference) where they pay; off is the readable reference"""
+    """use the fast paths for small networks; the reference gives the same numbers up to rounding"""
     threads: int = 1
     """threads of PyTorch; one per process and several processes is best for small networks"""
     env_threads: int = 1

@@ -61,7 +61,8 @@ def parse_options(
     places = [field.flag for field in fields if field.positional]
     parser = Parser(
         prog=f"adept {command}", usage=" ".join([f"adept {command}", *places, "[OPTIONS]"]), allow_abbrev=False,
-        description=description or cls.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=description or inspect.cleandoc(cls.__doc__ or ""),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     groups: dict[str, Any] = {"": parser}
     for field in fields:
@@ -130,7 +131,7 @@ class Field:
         settings: dict[str, Any] = {"help": self._help().replace("%", "%%"), "default": argparse.SUPPRESS}
         listed = typing.get_origin(self.kind) in (tuple, dict)
         if self.kind is bool:
-            other = {**settings, "help": "the contrary" if self.default else argparse.SUPPRESS}
+            other = {**settings, "help": "turn that off" if self.default else argparse.SUPPRESS}
             group.add_argument(self.flag, dest=self.place, action="store_true", **settings)
             group.add_argument(f"--no-{self.flag[2:]}", dest=self.place, action="store_false", **other)
             return

@@ -16,7 +16,7 @@ from adept.runs.advice import read_advice
 
 @dataclass(frozen=True)
 class AdviseOptions:
-    """Say whether a run's updates stopped short or overshot, from which epoch on nothing was gained, what to try."""
+    """Say whether a run's updates stopped short or overshot, which epochs gained nothing, and what to try."""
 
     run: Positional[Path]
     """the run's folder; it may still be running"""

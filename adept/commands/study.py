@@ -32,7 +32,7 @@ from adept.studies.work import Settings, last_iteration
 
 @dataclass(frozen=True)
 class StudyOptions:
-    """Run a study, or continue it: the same command picks up whatever is not done."""
+    """Run a study, or continue it: the same command runs what is not done yet."""
 
     study: Positional[str]
     """name of a shipped study, or a TOML file"""
@@ -41,7 +41,7 @@ class StudyOptions:
     engine: Literal["local", "ray"] = "local"
     """local: processes on this machine; ray: tasks of a Ray cluster that shares the folder"""
     workers: int = 2
-    """runs side by side, locally or on a local Ray cluster"""
+    """runs at the same time, locally or on a local Ray cluster"""
     address: str | None = None
     """ray: address of an existing cluster, auto or host:port; none starts a local one"""
     cpus: float = 1.0
