@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from adept.cli import main
+from adept.commands.demo import side_by_side
+from adept.hindsight.advice import advise
 from adept.runs.records import read_iterations
 from adept.runs.summary import summary
 
@@ -47,7 +49,7 @@ def test_demo_ends_in_a_table_advice_and_a_report(tmp_path: Path, capsys: pytest
     said = capsys.readouterr().out
     assert "PPO+ADEPT(R)" in said
     assert (tmp_path / "out" / "report" / "report.html").stat().st_size > 10_000
-    assert "What the updates of PPO (K=2) on minigrid/Empty-5x5, seed 1, were worth:\nNo update was judged" in said
+    assert "What the updates of PPO (K=2) on minigrid/Empty-5x5 (1 run) were worth:\nNo update was judged" in said
     shown = next(Path(line.split()[-1]) for line in said.splitlines() if line.startswith("The page"))
     assert shown == tmp_path / "out" / "report" / "report.html"
     assert main([*arguments, "--json"]) == 0  # everything is done: it only reads
@@ -71,3 +73,19 @@ def test_demo_ends_in_a_table_advice_and_a_report(tmp_path: Path, capsys: pytest
     (tmp_path / "out" / "report" / "tables" / "methods.csv").write_text("bent")
     assert main(["report", str(tmp_path / "out"), "--check"]) == 1
     assert "methods.csv no longer follows" in capsys.readouterr().err
+
+
+def test_the_updates_of_several_runs_are_judged_together() -> None:
+    """Two runs of 40 iterations with 4 epochs; the slopes are 1 in one and 3 in the other, so 2 in the mean."""
+    length = np.arange(1.0, 41.0)
+    columns = {"step": 100 * length, "epochs_done": np.full(40, 4.0), "flops": 1000 * length}
+    slopes = [np.where(length > 1, value, np.nan) for value in (1.0, 3.0)]
+    pooled = side_by_side([{**columns, "slope_z": slope, "update_worth": slope / 100} for slope in slopes])
+    assert pooled["step"][:4].tolist() == [100, 100, 200, 200]
+    assert pooled["slope_z"][2:5].tolist() == [1, 3, 1]
+    assert pooled["flops"][-1] == 80_000
+    advice = advise(pooled)
+    assert advice.whole.updates == 78
+    assert advice.whole.slope.value == pytest.approx(2)
+    assert advice.whole.slope.error == pytest.approx(np.std([1, 3] * 39, ddof=1) / np.sqrt(78))
+    assert [stage.updates for stage in advice.stages] == [26, 26, 26]

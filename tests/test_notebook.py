@@ -24,10 +24,10 @@ def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert [_kinds(cell) for cell in book.cells] == [_kinds(cell) for cell in stored.cells]
     table = book.cells[-2].outputs[0].text.splitlines()
     assert [line.split()[0] for line in table[1:]] == ["preset", "hindsight", "ucb"]
-    # 80 iterations of 256 steps, 20 epochs each; hindsight for compute makes at most as many, and makes fewer.
+    # 15 iterations of 4096 steps, 10 epochs each; where compute is expensive, hindsight makes at most as many.
     epochs = [int(line.split()[-1]) for line in table[1:]]
-    assert epochs[0] == 1600
-    assert epochs[1] < 1600
+    assert epochs[0] == 150
+    assert all(15 <= number <= 150 for number in epochs)
     assert not list(tmp_path.iterdir())  # it leaves nothing where it runs
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
 from adept.cli import parse, print_json
 from adept.report import ReportOptions, build_report
 from adept.report.statistics import area_under_curve
-from adept.runs.advice import read_advice
+from adept.runs.advice import advice_of
 from adept.runs.records import read_iterations
 from adept.runs.summary import summary
 from adept.runs.text import number
@@ -22,6 +23,8 @@ from adept.studies.driver import run_study
 from adept.studies.engines.local import LocalEngine
 from adept.studies.grid import load_study
 from adept.studies.results import StudyResults
+
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ def method_rows(results: StudyResults, facts: Sequence[dict[str, Any]]) -> list[
 
 
 def advice_on(results: StudyResults) -> dict[str, str]:
-    """Return what hindsight says of the baseline's first finished run on each task, where it was watched."""
+    """Return what hindsight says of the baseline's updates on each task, over all finished runs that were watched."""
     study = results.study
     label = next(method.label for method in study.methods if method.name == study.baseline)
     found = {}
@@ -85,8 +88,18 @@ def advice_on(results: StudyResults) -> dict[str, str]:
         cells = [cell for cell in results.cells if (cell.method, cell.task) == (study.baseline, task)]
         watched = [cell for cell in cells if cell.state == "done" and cell.config.watch]
         if watched:
-            found[f"{label} on {task}, seed {watched[0].seed},"] = str(read_advice(watched[0].path))
+            pooled = side_by_side([read_iterations(cell.path) for cell in watched])
+            runs = "1 run" if len(watched) == 1 else f"{len(watched)} runs"
+            found[f"{label} on {task} ({runs})"] = str(advice_of(watched[0].config, pooled))
     return found
+
+
+def side_by_side(runs: Sequence[Mapping[str, Floats]]) -> dict[str, Floats]:
+    """Return the columns of runs with the same fixed epochs as if of one run, iteration by iteration; FLOPs add up."""
+    length = min(len(run["step"]) for run in runs)
+    names = [name for name in runs[0] if all(name in run for run in runs)]
+    table = {name: np.stack([run[name][:length] for run in runs], 1).ravel() for name in names}
+    return table | {"flops": np.repeat(sum(run["flops"][:length] for run in runs), len(runs))}
 
 
 def show(results: StudyResults, rows: Sequence[dict[str, Any]]) -> None:

@@ -18,11 +18,10 @@ PATIENCE = 50
 
 
 class Scheduler(ABC, Generic[Arm]):
-    """Choose one of several arms, again and again, from the reward that each choice led to.
+    """Choose one of several arms before every update, from the rewards of earlier choices.
 
-    A new rule implements `_choose` and `_credit`; where it has knobs `options`, where it keeps state `_state` and
-    `_restore`, and where it has something to plot `_diagnose`. There an arm is its index in `arms`; the public
-    methods translate and validate.
+    To write a rule, implement `_choose` and `_credit`. Override `options` if it has options, `_state` and `_restore` if
+    it keeps state, and `_diagnose` if it has numbers to plot. In these methods an arm is its index in `arms`.
     """
 
     def __init__(self, arms: Sequence[Arm], *, seed: int = 0) -> None:
@@ -34,7 +33,7 @@ class Scheduler(ABC, Generic[Arm]):
 
     @classmethod
     def from_arms(cls, arms: Sequence[Arm], *, seed: int = 0, **options: Any) -> Self:
-        """Build from a list of arms, also where the constructor takes something else."""
+        """Build from a list of arms, whatever the constructor takes."""
         return cls(arms, seed=seed, **options)
 
     @property
@@ -44,7 +43,7 @@ class Scheduler(ABC, Generic[Arm]):
 
     @property
     def options(self) -> Mapping[str, float | str]:
-        """The knobs of this rule, as given; a saved state fits only a scheduler with the same ones."""
+        """The options of this rule; a saved state can be loaded only with the same ones."""
         return {}
 
     def __repr__(self) -> str:
