@@ -1,4 +1,4 @@
-"""The recipes of CONTRIBUTING: what a table line alone makes of a new algorithm, stopping rule or controller.
+"""The recipes of CONTRIBUTING: what a table line alone makes of a new scheduler, algorithm, rule, controller or figure.
 
 The classes below stand for the one new file of each recipe. Nothing else of the package is touched.
 """
@@ -25,6 +25,8 @@ from adept.plan import Plan
 from adept.presets import preset
 from adept.runs.records import read_iterations
 from adept.runs.runner import run_one
+from adept.schedulers import SCHEDULERS, Scheduler
+from tests.report.synthetic import METHODS, write_study
 
 ROOT = Path(__file__).parent.parent
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -48,6 +50,16 @@ class LowEntropy(StoppingRule):
     def stop(self, epoch: Mapping[str, float]) -> bool:
         """Return whether the entropy is below the limit."""
         return epoch["entropy"] < self.limit
+
+
+class Last(Scheduler[int]):
+    """Choose the last arm, always."""
+
+    def _choose(self) -> int:
+        return len(self.arms) - 1
+
+    def _credit(self, index: int, reward: float) -> None:
+        """Rewards change nothing."""
 
 
 class Halving(Controller):
@@ -78,6 +90,13 @@ def run(config: Config, path: Path) -> Any:
     return read_iterations(path)
 
 
+def test_a_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SCHEDULERS, "last", Last)
+    columns = run(small(scheduler="last", arms=(3, 1)), tmp_path / "run")
+    assert columns["epochs"].tolist() == [1, 1, 1]
+    assert preset("minigrid/DoorKey-6x6", scheduler="last").arms == (4, 2, 1)
+
+
 def test_an_algorithm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = Algorithm("tests.test_recipes:TwicePPO", passes=2, defaults={"clip_range": 0.3})
     monkeypatch.setitem(ALGORITHMS, "twice", entry)
@@ -104,6 +123,32 @@ def test_a_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert columns["stride"].tolist() == [1.0, 0.5, 0.25]
     assert columns["learning_rate"].tolist() == [0.5, 0.25, 0.125]
     assert preset("pybullet/Ant", scheduler="halving").arms == (10,)
+
+
+def test_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    from adept.report import ReportOptions, build_report, drawings
+    from adept.report.figures import Drawing, Pen, new_figure
+
+    def runs_done(pen: Pen) -> list[Drawing]:
+        figure, _ = new_figure(1, 1, 4, 2)
+        counts = [[name, sum(run.state == "done" for run in pen.analysis.comparison.runs if run.method == name)]
+                  for name in pen.names]  # fmt: skip
+        return [
+            Drawing("runs-done", "Runs done", "How many runs are done.", figure, ["method", "runs"], counts, "more")
+        ]
+
+    monkeypatch.setattr(drawings, "DRAWINGS", (runs_done,))
+    write_study(tmp_path / "study", METHODS[:2], ["minigrid/DoorKey-6x6"], [1, 2], iterations=20)
+    build_report(ReportOptions((tmp_path / "study",), resamples=100))
+    report = tmp_path / "study" / "report"
+    assert (report / "figures" / "runs-done.csv").read_text().split() == ["method,runs", "fixed-4,2", "fixed-1,2"]
+    assert sorted(path.name for path in (report / "figures").iterdir()) == [
+        "runs-done.csv",
+        "runs-done.png",
+        "runs-done.svg",
+    ]
+    assert "How many runs are done." in (report / "report.html").read_text(encoding="utf-8")
 
 
 def test_files_that_the_recipes_name_exist() -> None:

@@ -29,8 +29,8 @@ def distinct(rows: Tensor) -> tuple[Tensor, Tensor]:
 class DistinctPass:
     """Run a pass of a fitting size over distinct observations, and spread its outputs over the rows."""
 
-    def __init__(self, make: Callable[[int], Pass]) -> None:
-        self._make = make
+    def __init__(self, make: Callable[[int], Pass], grain: int = GRAIN) -> None:
+        self._make, self._grain = make, grain
         self._passes: dict[int, Pass] = {}
         self._table = self._inverse = torch.empty(0)
 
@@ -50,7 +50,7 @@ class DistinctPass:
         distinct = np.flatnonzero(counts)
         counts[distinct] = np.arange(len(distinct))
         self._inverse = torch.from_numpy(counts[numbers])
-        size = -(-len(distinct) // GRAIN) * GRAIN
+        size = -(-len(distinct) // self._grain) * self._grain
         if size not in self._passes:
             self._passes[size] = self._make(size)
         self._pass = self._passes[size]

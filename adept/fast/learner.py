@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -23,6 +23,9 @@ from adept.plan import Plan
 from adept.rollout import VALUE_CHUNK, Rollout
 from adept.seeding import generator
 
+JUDGED_GRAIN = 128
+"""Distinct rows of a whole rollout are filled up to a multiple of this: their number varies more than a minibatch's."""
+
 
 class FastLearner:
     """PPO's updates of the MLP and the MiniGrid network on the CPU, equal to the reference up to rounding."""
@@ -36,6 +39,8 @@ class FastLearner:
         self._names = (*METRICS, "gradient_norm")
         self._numbered: tuple[Rollout, Tensor, Tensor] | None = None
         """the rollout that was last asked for, its distinct observations and each row's number"""
+        self._judging: DistinctPass | None = None
+        """the pass for log-probabilities of a rollout's rows"""
 
     def epochs(self, rollout: Rollout, plan: Plan) -> Iterator[Epoch]:
         """Make at most `plan.epochs` passes over the rollout."""
@@ -52,8 +57,11 @@ class FastLearner:
             yield Epoch(index, len(metrics), len(metrics) * size, self._names, metrics.mean(0))
 
     def _make_pass(self, rollout: Rollout, size: int) -> Pass:
-        make = partial(make_pass, self.network, tuple(rollout.observations.shape[1:]))
+        make = self._maker(rollout)
         return DistinctPass(make) if isinstance(self.network, MiniGridNetwork) else make(size)
+
+    def _maker(self, rollout: Rollout) -> Callable[[int], Pass]:
+        return partial(make_pass, self.network, tuple(rollout.observations.shape[1:]))
 
     @torch.inference_mode()
     def _epoch(self, rollout: Rollout, rows: Tensor, size: int, plan: Plan) -> Tensor:
@@ -121,11 +129,10 @@ class FastLearner:
         if not isinstance(self.network, MiniGridNetwork):
             observations = rollout.observations if rows is None else rollout.observations[rows]
             return policy_of(self.network, observations, VALUE_CHUNK)
-        table, numbers = self._distinct(rollout)
-        if rows is not None:
-            used, numbers = numbers[rows].unique(return_inverse=True)  # type: ignore[no-untyped-call]
-            table = table[used]
-        return policy_of(self.network, table, VALUE_CHUNK).index_select(0, numbers)
+        if self._judging is None:
+            self._judging = DistinctPass(self._maker(rollout), JUDGED_GRAIN)
+        numbers = self._judging.number(*self._distinct(rollout))
+        return self._judging.forward(numbers if rows is None else numbers[rows])[0].T
 
     def _distinct(self, rollout: Rollout) -> tuple[Tensor, Tensor]:
         """Return the distinct observations of a rollout and each row's number, found once for judging and updating."""
