@@ -44,7 +44,7 @@ def answers(tournament: Tournament) -> list[Answer]:
             found += against_pairs(grid, name) if grid.has(name) and grid.fixed_pairs() else []
     if field is not None and field.has(BANDIT):
         found += bandit(field)
-    return found
+    return sorted(found, key=lambda answer: answer.question[0])  # by the question's number, hindsight's modes in order
 
 
 def yes(condition: bool) -> str:
@@ -82,7 +82,7 @@ def against_kl_rule(field: Field, name: str) -> list[Answer]:
     text = f"2. {field.label(name)}: no loss against {field.label(rival)}"
     among = f", the better of {len(rules)}" if len(rules) > 1 else ""
     return [
-        Answer(text + among, f"{points(gap)} of the preset's score", judged(gap, NO_LOSS)),
+        Answer(text + among, points(gap), judged(gap, NO_LOSS)),
         Answer(f"2. {field.label(name)}: no more update FLOPs than {field.label(rival)}", percent(compute),
                yes(compute <= 1)),
     ]  # fmt: skip

@@ -71,7 +71,7 @@ def standing(field: Field, name: str) -> str:
     chance = field.analysis.methods[name].improvement
     assert chance is not None
     return (
-        f"{field.label(name)}: {points(field.gap(name, field.baseline))} of the preset's score for "
+        f"{field.label(name)}: a mean score of {points(field.gap(name, field.baseline))} against the preset, for "
         f"{percent(field.compute(name))} of its update FLOPs. A run of it is better than one of the preset with "
         f"probability {interval(chance)}."
     )
