@@ -18,7 +18,7 @@ from adept.report.analysis import Analysis, analyze
 from adept.report.comparison import Comparison
 from adept.report.loading import load_comparison
 from adept.report.runs import Array
-from adept.report.scales import MARGIN
+from adept.report.scales import MARGIN, without_progress
 from adept.report.statistics import RESAMPLES, Estimate, Scores, difference
 from paper.measures import ROOT, copied
 from paper.verdicts import Region, verdict
@@ -161,22 +161,14 @@ class Field:
 
 
 def make_field(comparison: Comparison, chosen: Selection, planned: int, resamples: int = RESAMPLES) -> Field | None:
-    """Analyse a selection; None where nothing is complete."""
+    """Analyse a selection; None where nothing is complete, or the preset improves on no task."""
     if not chosen.seeds or comparison.baseline not in chosen.methods:
         return None
     known = restricted(comparison, chosen)
-    flat = tuple(task for task in chosen.tasks if not _improves(known, task))
+    flat = without_progress(known, "progress", ("final-score", known.criterion))[0].left_out
     chosen = dataclasses.replace(chosen, tasks=tuple(task for task in chosen.tasks if task not in flat))
-    if not chosen.tasks:
-        return None
     analysis = analyze(restricted(comparison, chosen), normalization="progress", resamples=resamples)
-    return Field(chosen, analysis, planned, flat)
-
-
-def _improves(comparison: Comparison, task: str) -> bool:
-    start = comparison.start(task)
-    means = [comparison.scores(comparison.baseline, task, name).mean() for name in ("mean-score", "final-score")]
-    return bool(min(means) > start)
+    return Field(chosen, analysis, planned, flat) if analysis.scored else None
 
 
 @dataclass(frozen=True, eq=False)
