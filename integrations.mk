@@ -3,7 +3,7 @@
 
 PYTHON ?= python3.11
 INTEGRATION_ENVIRONMENTS := frameworks rllib
-MODULES_frameworks := sbx, tianshou, skrl, torchrl, trl
+MODULES_frameworks := sbx, tianshou, skrl, torchrl, trl, peft, rsl_rl
 MODULES_rllib := ray.rllib
 
 .PHONY: test-integrations

@@ -1,4 +1,4 @@
-"""PPO of RLlib on CartPole, the epochs of every update chosen by a bandit, alike on all learners.
+"""PPO of RLlib on CartPole: every update judged and, with `--scheduler`, the next one chosen, alike on all learners.
 
 Run `pip install 'adept-rl[rllib]'`, then `python examples/rllib_cartpole.py`; with a core for each of them, or a
 cluster, `--runners 4 --learners 2` and the like.
@@ -8,7 +8,6 @@ import argparse
 
 from ray.rllib.algorithms.ppo import PPOConfig
 
-import adept
 from adept.integrations.rllib import attach
 
 
@@ -17,6 +16,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=16_384)
     parser.add_argument("--runners", type=int, default=1)
     parser.add_argument("--learners", type=int, default=0, help="0 learns in the main process")
+    parser.add_argument("--scheduler", help="hindsight, kl-rate, ucb, …; without it updates are only judged")
     arguments = parser.parse_args()
 
     config = (
@@ -26,7 +26,7 @@ def main() -> None:
         .learners(num_learners=arguments.learners, num_gpus_per_learner=0)
         .training(train_batch_size_per_learner=2048 // max(1, arguments.learners), minibatch_size=64)
     )
-    attach(config, adept.UCB([10, 5, 1]))
+    attach(config, arguments.scheduler)  # prints its advice at the end
 
     algorithm = config.build_algo()
     for _ in range(arguments.steps // 2048):

@@ -1,4 +1,4 @@
-"""PPO of skrl on CartPole, the learning epochs of every update chosen by a bandit.
+"""PPO of skrl on CartPole: every update judged and, with `--scheduler`, the next one chosen.
 
 Run `pip install 'adept-rl[skrl]'`, then `python examples/skrl_cartpole.py`.
 """
@@ -13,7 +13,6 @@ from skrl.memories.torch import RandomMemory
 from skrl.models.torch import CategoricalMixin, DeterministicMixin, Model
 from skrl.trainers.torch import SequentialTrainer
 
-import adept
 from adept.integrations.skrl import attach
 
 
@@ -48,7 +47,9 @@ class Value(DeterministicMixin, Model):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=16_384)
-    steps = parser.parse_args().steps
+    parser.add_argument("--scheduler", help="hindsight, kl-rate, ucb, …; without it updates are only judged")
+    arguments = parser.parse_args()
+    steps = arguments.steps
 
     env = wrap_env(gymnasium.make_vec("CartPole-v1", num_envs=8), wrapper="gymnasium")
     agent = PPO(
@@ -64,11 +65,9 @@ def main() -> None:
         },
     )
 
-    scheduler = adept.UCB([10, 5, 1])
-    attach(agent, scheduler)
+    attach(agent, arguments.scheduler)  # prints its advice at the end
 
     SequentialTrainer(cfg={"timesteps": steps // 8, "headless": True}, env=env, agents=agent).train()
-    print({name: round(value, 1) for name, value in scheduler.diagnostics().items()})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""PPO of Tianshou on CartPole, the repetitions of every update chosen by a bandit.
+"""PPO of Tianshou on CartPole: every update judged and, with `--scheduler`, the next one chosen.
 
 Run `pip install 'adept-rl[tianshou]'`, then `python examples/tianshou_cartpole.py`.
 """
@@ -16,14 +16,15 @@ from tianshou.trainer import OnPolicyTrainerParams
 from tianshou.utils.net.common import Net
 from tianshou.utils.net.discrete import DiscreteActor, DiscreteCritic
 
-import adept
 from adept.integrations.tianshou import attach
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=16_384)
-    steps = parser.parse_args().steps
+    parser.add_argument("--scheduler", help="hindsight, kl-rate, ucb, …; without it updates are only judged")
+    arguments = parser.parse_args()
+    steps = arguments.steps
 
     envs = DummyVectorEnv([lambda: gymnasium.make("CartPole-v1") for _ in range(8)])
     actions = gymnasium.make("CartPole-v1").action_space
@@ -37,8 +38,7 @@ def main() -> None:
     critic = DiscreteCritic(preprocess_net=Net(state_shape=4, hidden_sizes=[64]))
     algorithm = PPO(policy=policy, critic=critic, optim=AdamOptimizerFactory(lr=1e-3))
 
-    scheduler = adept.UCB([10, 5, 1])
-    attach(algorithm, scheduler)
+    attach(algorithm, arguments.scheduler)  # prints its advice at the end
 
     result = algorithm.run_training(
         OnPolicyTrainerParams(
@@ -51,7 +51,6 @@ def main() -> None:
         )
     )
     print(result)
-    print({name: round(value, 1) for name, value in scheduler.diagnostics().items()})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""PPO of TorchRL on CartPole, the epochs over every batch chosen by a bandit.
+"""PPO of TorchRL on CartPole: every update judged and, with `--scheduler`, the next one chosen.
 
 Run `pip install 'adept-rl[torchrl]'`, then `python examples/torchrl_cartpole.py`.
 """
@@ -14,7 +14,6 @@ from torchrl.modules import ValueOperator
 from torchrl.objectives import ClipPPOLoss
 from torchrl.trainers.algorithms.ppo import PPOTrainer
 
-import adept
 from adept.integrations.torchrl import attach
 
 
@@ -25,7 +24,9 @@ def network(outputs: int) -> torch.nn.Module:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=16_384)
-    steps = parser.parse_args().steps
+    parser.add_argument("--scheduler", help="hindsight, kl-rate, ucb, …; without it updates are only judged")
+    arguments = parser.parse_args()
+    steps = arguments.steps
 
     actor = ProbabilisticTensorDictSequential(
         TensorDictModule(network(2), in_keys=["observation"], out_keys=["logits"]),
@@ -50,11 +51,9 @@ def main() -> None:
         progress_bar=False,
     )
 
-    scheduler = adept.UCB([10, 5, 1])
-    attach(trainer, scheduler)
+    attach(trainer, arguments.scheduler)  # prints its advice at the end
 
     trainer.train()
-    print({name: round(value, 1) for name, value in scheduler.diagnostics().items()})
 
 
 if __name__ == "__main__":

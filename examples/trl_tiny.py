@@ -1,4 +1,4 @@
-"""GRPO of TRL on a tiny language model made on the spot, the reuse of every generation batch chosen by a bandit.
+"""GRPO of TRL on a tiny language model made on the spot: every update judged and, if told, the next one chosen.
 
 The model learns to answer with the letter "a". Nothing is downloaded.
 Run `pip install 'adept-rl[trl]'`, then `python examples/trl_tiny.py`.
@@ -12,7 +12,6 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
-import adept
 from adept.integrations.trl import attach
 
 WORDS = ["<pad>", "<eos>", *"abcdefgh"]
@@ -31,7 +30,9 @@ def share_of_a(completions, **_):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=160)
-    steps = parser.parse_args().steps
+    parser.add_argument("--scheduler", help="hindsight, kl-rate, ucb, …; without it updates are only judged")
+    arguments = parser.parse_args()
+    steps = arguments.steps
 
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "max_position_embeddings": 32}
     model = Qwen2ForCausalLM(
@@ -61,11 +62,9 @@ def main() -> None:
             ),
         )
 
-        scheduler = adept.UCB([4, 2, 1], exploration=0.5)
-        attach(trainer, scheduler)
+        attach(trainer, arguments.scheduler)  # prints its advice at the end
 
         trainer.train()
-    print({name: round(value, 2) for name, value in scheduler.diagnostics().items()})
 
 
 if __name__ == "__main__":

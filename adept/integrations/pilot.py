@@ -45,6 +45,8 @@ class Rows:
     """which rows depend on each other (`adept.hindsight.time_groups`)"""
     deployed: npt.ArrayLike | None = None
     """log-probabilities under the parameters that collected the rows, where the rollout has them: saves a pass"""
+    explained_variance: float | None = None
+    """of the rollout's returns by the critic (`explained_variance`), where there is one"""
 
     def divergence(self) -> float:
         """Return the KL of the present policy from the one that collected the rows, which must be known."""
@@ -52,9 +54,22 @@ class Rows:
         return kl(as_numpy(self.deployed), as_numpy(self.log_probs()))
 
 
-def chosen_rows(rows: int, most: int) -> npt.NDArray[np.int64]:
-    """Return which rows are judged: all, or evenly spread ones where there are more than `most`."""
-    return np.arange(0, rows, max(1, math.ceil(rows / most)), dtype=np.int64)
+def chosen_rows(rows: int, most: int, environments: int = 1) -> npt.NDArray[np.int64]:
+    """Return which rows are judged: all, or evenly spread ones where there are more than `most`.
+
+    `environments` is how many of them alternate in the order of the rows: each is then chosen as often as the others.
+    """
+    apart = max(1, math.ceil(rows / most))
+    while apart < rows and math.gcd(apart, environments) > 1:
+        apart += 1
+    return np.arange(0, rows, apart, dtype=np.int64)
+
+
+def explained_variance(values: Any, returns: Any) -> float | None:
+    """Return 1 - Var[R - V]/Var[R], how much of the returns the critic explains; None where returns are all equal."""
+    predicted, returned = as_numpy(values).ravel(), as_numpy(returns).ravel()
+    spread = float(returned.var())
+    return 1.0 - float((returned - predicted).var()) / spread if spread > 0 else None
 
 
 class Pilot:
@@ -67,7 +82,8 @@ class Pilot:
         gains_every: updates between two that are judged by epoch and by length; 0 means never.
         rows: rows of a rollout that are judged at most.
         call: how the user of this host asks for the hindsight controller, for the advice.
-        pool: makes one of the evidence of several learners, where the host has them.
+        pool: makes one of the evidence of several learners, where the host has them; called before each choice of a
+            controller, with None where this learner knows nothing.
     """
 
     def __init__(
@@ -78,7 +94,7 @@ class Pilot:
         gains_every: int = GAINS_EVERY,
         rows: int = MOST_ROWS,
         call: str = 'attach(…, "hindsight")',
-        pool: Callable[[Evidence], Evidence] = lambda evidence: evidence,
+        pool: Callable[[Evidence | None], Evidence | None] = lambda evidence: evidence,
     ) -> None:
         self._given, self._epochs = given, 0
         self.chooser = chooser(given, epochs=1)  # what is wrong with it is said now; the host's epochs come later
@@ -150,7 +166,7 @@ class Pilot:
         if isinstance(self.chooser, Scheduler):
             self.choice = Choice(self.chooser.step(reward))
         elif isinstance(self.chooser, Controller):
-            self.choice = self.chooser.step(self._evidence())
+            self.choice = self.chooser.step(self._pool(self._evidence(rows)))
         self._steps += 1
         self._rows = [*self._rows[-LONGEST:], self._row()]
         if self._judge is not None:
@@ -164,15 +180,16 @@ class Pilot:
         due = bool(self._gains_every) and self._steps % self._gains_every == 0
         return self._judge.judge(rows.log_probs, rows.advantages, rows.groups, deployed=rows.deployed, gains_too=due)
 
-    def _evidence(self) -> Evidence | None:
-        if self.verdict is None:
+    def _evidence(self, rows: Rows | None) -> Evidence | None:
+        if self.verdict is None or rows is None:
             return None
         done = self._rows[-1].get("epochs_done") if self._rows else None
-        return self._pool(self.verdict.evidence(epochs_done=None if done is None else round(done)))
+        evidence = self.verdict.evidence(epochs_done=None if done is None else round(done))
+        return replace(evidence, explained_variance=rows.explained_variance)
 
     def mark(self, epoch: int) -> None:
-        """Take note that an epoch of the update ended, the first being 1; the last one need not be told."""
-        if self.marking and self._judge is not None:
+        """Take note that an epoch of the update ended, the first being 1; the last one is the update itself."""
+        if self.marking and self._judge is not None and epoch < self.choice.epochs:
             self._judge.mark(epoch)
 
     def stops(self, kl: float) -> bool:
@@ -211,9 +228,10 @@ class Pilot:
         return replace(found, sentences=tuple(self._in_words_of_the_host(sentence) for sentence in found.sentences))
 
     def _in_words_of_the_host(self, sentence: str) -> str:
-        options = {"": "", " --scheduler-options dear compute": ' with {"name": "hindsight", "dear": "compute"}'}
-        for words, instead in sorted(options.items(), reverse=True):
-            sentence = sentence.replace(f"`--scheduler hindsight{words}`", f"`{self._call}`{instead}")
+        compute = self._call.replace('"hindsight"', '{"name": "hindsight", "dear": "compute"}')
+        told = {" --dear compute": compute, "": self._call}
+        for words, instead in told.items():
+            sentence = sentence.replace(f"`--scheduler hindsight{words}`", f"`{instead}`")
         return sentence
 
     def state_dict(self) -> dict[str, Any]:
@@ -224,8 +242,13 @@ class Pilot:
         return {} if self.chooser is None else self.chooser.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any], *, forget: str) -> None:
-        """Continue from a state found in the host's checkpoint; `forget` tells how to do without it."""
-        if self.chooser is None:
+        """Continue from a state found in the host's checkpoint; `forget` tells how to do without it.
+
+        The state of a run that was only judged is empty, and leaves the chooser as it is.
+        """
+        if self._judge is not None:
+            self._judge.clear()  # the parameters that come with the state are not those of the last update
+        if self.chooser is None or not state:
             return
         try:
             self.chooser.load_state_dict(state)

@@ -2,8 +2,8 @@
 
 Each learner judges its own rows and has its own copy of the scheduler or controller. Rewards and verdicts are pooled
 over all learners before anyone chooses, and a choice follows from a seed and what was pooled alone, so that all
-learners make the same choice and none waits for another. How an epoch's end is seen: by the rows of the minibatches
-that the learner took from its iterator.
+learners make the same choice and none waits for another. How an epoch's end is seen: by the minibatches that the
+learner took from its iterator.
 """
 
 from __future__ import annotations
@@ -13,16 +13,20 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from adept.controllers import Evidence
 from adept.hindsight.advice import Advice
 from adept.hindsight.estimates import time_groups
 from adept.hindsight.judge import ModuleWeights
 from adept.integrations import contract
-from adept.integrations.pilot import Pilot, Rows, chosen_rows
+from adept.integrations.pilot import Pilot, Rows, chosen_rows, explained_variance
 
 contract.require_framework("ray.rllib", package="ray", at_least="2.60", below="2.61", extra="rllib")
 
 import torch  # noqa: E402
+import tree  # noqa: E402
+from ray.exceptions import RayError  # noqa: E402
 from ray.rllib.algorithms.ppo import PPOConfig  # noqa: E402
 from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner  # noqa: E402
 from ray.rllib.core.columns import Columns  # noqa: E402
@@ -33,12 +37,12 @@ SCHEDULER = "adept_scheduler"
 """The entry of `learner_config_dict` with what chooses, and the entry of a learner's state with its state."""
 
 
-def attach(config: PPOConfig, scheduler: Any = None, **options: Any) -> PPOConfig:
+def attach(config: PPOConfig, scheduler: Any = None, *, verbose: int = 1, **options: Any) -> PPOConfig:
     """Judge the updates of the algorithm that this config builds, and choose them if told to; return the config.
 
     Without a scheduler nothing about the training changes; with one, `num_epochs` is without effect beyond being a
-    controller's starting point. `advice(algorithm)` says what the updates were worth. `options` are those of
-    `adept.integrations.pilot.Pilot`.
+    controller's starting point. `advice(algorithm)` says what the updates were worth, and `algorithm.stop` prints it
+    unless `verbose=0`. `options` are those of `adept.integrations.pilot.Pilot`.
 
     The reward of schedulers is the mean value target over the steps that count for the loss, of all modules that are
     trained and all learners. The state is part of every learner's, and so of the algorithm's checkpoints; results have
@@ -66,6 +70,9 @@ def attach(config: PPOConfig, scheduler: Any = None, **options: Any) -> PPOConfi
         )
     Pilot(scheduler, **options)  # what is wrong with them is said here, not on the learners
     entries = {**config.learner_config_dict, SCHEDULER: {"given": scheduler, **options}}
+    if verbose and options.get("watch", True):
+        own = config.callbacks_on_algorithm_init or []
+        config.callbacks(on_algorithm_init=[*(own if isinstance(own, list) else [own]), _print_advice_at_the_end])
     return config.learners(learner_class=chosen, learner_config_dict=entries)
 
 
@@ -75,6 +82,20 @@ def advice(algorithm: Any) -> Advice:
     result = next(iter(found))
     first: Advice = result.get() if hasattr(result, "get") else result
     return first
+
+
+def _print_advice_at_the_end(algorithm: Any, **_: Any) -> None:
+    """Have the algorithm print its advice before it stops its learners."""
+
+    def cleanup() -> None:
+        try:
+            print(f"adept: {advice(algorithm)}")
+        except (RayError, StopIteration):
+            pass  # a learner that is gone has nothing to say, and must not keep the others from being stopped
+        finally:
+            type(algorithm).cleanup(algorithm)
+
+    algorithm.cleanup = cleanup
 
 
 class AdeptLearner(PPOTorchLearner):
@@ -115,96 +136,101 @@ class AdeptLearner(PPOTorchLearner):
         self._minibatches = super()._create_iterator_if_necessary(
             training_data=training_data, num_total_minibatches=num_total_minibatches, num_epochs=epochs, **kwargs
         )
-        return self._watched(self._minibatches, rows)
+        return self._watched(self._minibatches, rows, epochs, num_total_minibatches)
 
-    def _watched(self, minibatches: Any, rows: Rows | None) -> Iterator[Any]:
-        """Yield the minibatches, take note of each epoch's end, and keep the controller's guard."""
+    def _watched(self, minibatches: Any, rows: Rows | None, epochs: int, planned: int) -> Iterator[Any]:
+        """Yield the minibatches, take note of each epoch's end, and keep the controller's guard.
+
+        Where the number of minibatches is planned, an epoch ends at its share of them: at the same one on all learners,
+        whatever their number of rows, so that all of them meet to compare their KL.
+        """
         ended = 0
-        for minibatch in minibatches:
+        for number, minibatch in enumerate(minibatches, 1):
             yield minibatch  # the learner comes back for the next one when this one's step is done
-            epochs = math.floor(self._epochs_done() + 1e-9)
-            if epochs > ended:
-                ended = epochs
-                self.pilot.mark(epochs)
-                if rows is not None and self.pilot.kl_stop is not None and self.pilot.stops(self._kl(rows)):
+            done = math.floor((epochs * number / planned if planned else self._epochs_done()) + 1e-9)
+            if done > ended:
+                ended = done
+                self.pilot.mark(done)
+                guarded = self.pilot.kl_stop is not None and (planned > 0 or not self.distributed)
+                if guarded and done < epochs and self.pilot.stops(self._kl(rows)):
                     return
 
-    def _kl(self, rows: Rows) -> float:
+    def _kl(self, rows: Rows | None) -> float:
         with torch.no_grad():
-            found = torch.tensor([rows.divergence(), 1.0], dtype=torch.float64, device=self._device)
-        if self.distributed:
-            torch.distributed.all_reduce(found)
-        return float(found[0] / found[1])
+            known = [0.0, 0.0] if rows is None else [rows.divergence(), 1.0]
+        total, count = self._summed(known)
+        return total / count if count else 0.0
+
+    def _summed(self, values: list[float]) -> list[float]:
+        """Return the sums of some numbers over all learners."""
+        if not self.distributed:
+            return values
+        sums = torch.tensor(values, dtype=torch.float64, device=self._device)
+        torch.distributed.all_reduce(sums)
+        return [float(value) for value in sums]
 
     def _rows(self, batch: Any) -> Rows | None:
         """Return the steps that count for the loss, of all modules that are trained, in order of time."""
         parts = [
-            (self.module[module_id].unwrapped(), columns)
+            _Part(self.module[module_id].unwrapped(), columns)
             for module_id, columns in batch.policy_batches.items()
             if self.should_module_be_updated(module_id, batch) and Postprocessing.ADVANTAGES in columns
         ]
         if not parts:
             return None
-        masks = [columns.get(Columns.LOSS_MASK) for _, columns in parts]
-
-        def counted(values: Any, mask: Any) -> Any:
-            return values.flatten() if mask is None else values[mask.bool()]
+        groups = [part.choose(self.pilot.most_rows // len(parts)) for part in parts]
+        before = [sum(int(each.max()) + 1 for each in groups[:number]) for number in range(len(parts))]
 
         def column(name: str) -> Any:
-            return torch.cat([counted(part[1][name], mask) for part, mask in zip(parts, masks, strict=True)])
+            return torch.cat([part.column(name)[part.chosen] for part in parts])
 
-        advantages = column(Postprocessing.ADVANTAGES)
-        chosen = chosen_rows(len(advantages), self.pilot.most_rows)
-        taken = torch.as_tensor(chosen)
+        def whole(name: str) -> Any:
+            return torch.cat([part.column(name)[part.counted] for part in parts])
 
-        def passes() -> Any:
-            found = []
-            for (module, columns), mask in zip(parts, masks, strict=True):
-                logits = module.forward_train(dict(columns))[Columns.ACTION_DIST_INPUTS]
-                distribution = module.get_train_action_dist_cls().from_logits(logits)
-                found.append(counted(distribution.logp(columns[Columns.ACTIONS]), mask))
-            return torch.cat(found)[taken]
-
-        groups = time_groups(len(advantages), 1)[chosen]
         return Rows(
-            passes, advantages[torch.as_tensor(chosen)], groups, column(Columns.ACTION_LOGP)[torch.as_tensor(chosen)]
+            lambda: torch.cat([part.log_probs() for part in parts]),
+            column(Postprocessing.ADVANTAGES),
+            np.concatenate([each + start for each, start in zip(groups, before, strict=True)]),
+            column(Columns.ACTION_LOGP),
+            explained_variance(whole(Columns.VF_PREDS), whole(Postprocessing.VALUE_TARGETS))
+            if all(Columns.VF_PREDS in part.columns for part in parts)
+            else None,
         )
 
-    def _pooled(self, evidence: Evidence) -> Evidence:
-        """Make one of the evidence of all learners: z of independent rows adds up as Σz/√n."""
+    def _pooled(self, evidence: Evidence | None) -> Evidence | None:
+        """Make one of the evidence of all learners: z of independent rows adds up as Σz/√n, errors fall as 1/√n."""
         if not self.distributed:
             return evidence
-        known = [evidence.slope_z, evidence.worth, evidence.worth_error, evidence.kl]
-        sums = torch.tensor(
-            [*(0.0 if value is None else value for value in known), *(float(value is not None) for value in known)],
-            dtype=torch.float64,
-            device=self._device,
-        )
-        torch.distributed.all_reduce(sums)
-        z, worth, error, divergence = (
-            float(total) / count if count else None for total, count in zip(sums[:4], sums[4:].tolist(), strict=True)
-        )
-        root = math.sqrt(float(sums[4])) if sums[4] else 1.0
-        return Evidence(
-            slope_z=None if z is None else z * root,
-            worth=worth,
-            worth_error=None if error is None else error / root,
-            kl=divergence,
-            epochs_done=evidence.epochs_done,
-        )
+        own = Evidence() if evidence is None else evidence
+        names = ("slope_z", "worth", "worth_error", "kl", "explained_variance", "epochs_done")
+        marked = range(1, self.pilot.choice.epochs)  # of the last update, and so the same on all learners
+        known = [getattr(own, name) for name in names]
+        known += [own.gains[epoch][which] if epoch in own.gains else None for epoch in marked for which in (0, 1)]
+        sums = self._summed([value or 0.0 for value in known] + [float(value is not None) for value in known])
+        totals, counts = sums[: len(known)], sums[len(known) :]
+        if not any(counts):
+            return None
+        means = [total / count if count else None for total, count in zip(totals, counts, strict=True)]
+        found: dict[str, Any] = dict(zip(names, means, strict=False))
+        root = math.sqrt(max(1.0, counts[0]))
+        for name, factor in (("slope_z", root), ("worth_error", 1 / root)):
+            found[name] = None if found[name] is None else found[name] * factor
+        found["epochs_done"] = None if found["epochs_done"] is None else round(found["epochs_done"])
+        pairs = zip(marked, means[len(names) :: 2], means[len(names) + 1 :: 2], strict=True)
+        gains = {epoch: (gain, error / root) for epoch, gain, error in pairs if gain is not None and error is not None}
+        return Evidence(**found, gains=gains)
 
     def _mean_return(self, batch: Any) -> float | None:
         """Return the mean value target of what counts for the loss, over all learners."""
-        total = torch.zeros(2, dtype=torch.float64, device=self._device)
+        total = torch.zeros(2, dtype=torch.float64)
         for module_id, columns in batch.policy_batches.items():
             if self.should_module_be_updated(module_id, batch) and Postprocessing.VALUE_TARGETS in columns:
                 targets = columns[Postprocessing.VALUE_TARGETS].double()
                 mask = columns.get(Columns.LOSS_MASK)
                 valid = targets if mask is None else targets[mask.bool()]
-                total += torch.tensor([float(valid.sum()), valid.numel()], dtype=torch.float64, device=self._device)
-        if self.distributed:
-            torch.distributed.all_reduce(total)
-        return float(total[0] / total[1]) if total[1] else None
+                total += torch.tensor([float(valid.sum()), valid.numel()], dtype=torch.float64)
+        returns, count = self._summed(total.tolist())
+        return returns / count if count else None
 
     def after_gradient_based_update(self, *, timesteps: dict[str, Any]) -> None:
         """Finish as ever, and log what was judged, asked for and done."""
@@ -235,3 +261,42 @@ class AdeptLearner(PPOTorchLearner):
         super().set_state(state)
         if SCHEDULER in state:
             self.pilot.load_state_dict(state[SCHEDULER], forget=f"drop {SCHEDULER!r} from the learner's state")
+
+
+class _Part:
+    """The rows of one module in a batch, of which some are judged."""
+
+    def __init__(self, module: Any, columns: Any) -> None:
+        self.module, self.columns = module, columns
+        mask = columns.get(Columns.LOSS_MASK)
+        self._length = len(columns[Postprocessing.ADVANTAGES])
+        everything = torch.arange(self.column(Postprocessing.ADVANTAGES).numel())
+        self.counted = everything if mask is None else everything[mask.flatten().bool().cpu()]
+        self.chosen = self.counted
+
+    def choose(self, most: int) -> Any:
+        """Choose the rows to judge; return their groups."""
+        chosen = chosen_rows(len(self.counted), max(1, most))
+        self.chosen = self.counted[torch.as_tensor(chosen)]
+        return time_groups(len(self.counted), 1)[chosen]
+
+    def column(self, name: str) -> Any:
+        """Return a column of the batch, one value per row."""
+        return self.columns[name].flatten()
+
+    def log_probs(self) -> Any:
+        """Pass the chosen rows through the module; where it has a state, all of them, since they are sequences."""
+        if Columns.STATE_IN in self.columns:
+            return self._passed(dict(self.columns))[self.chosen]
+        return self._passed(
+            {
+                name: tree.map_structure(lambda value: value[self.chosen], column)
+                for name, column in self.columns.items()
+                if all(value.shape[:1] == (self._length,) for value in tree.flatten(column))
+            }
+        )
+
+    def _passed(self, columns: dict[str, Any]) -> Any:
+        logits = self.module.forward_train(columns)[Columns.ACTION_DIST_INPUTS]
+        distribution = self.module.get_train_action_dist_cls().from_logits(logits)
+        return distribution.logp(columns[Columns.ACTIONS]).flatten()

@@ -11,7 +11,7 @@ from typing import Any
 from adept.hindsight.estimates import time_groups
 from adept.hindsight.judge import ModuleWeights
 from adept.integrations import contract
-from adept.integrations.pilot import Pilot, Rows, chosen_rows
+from adept.integrations.pilot import Pilot, Rows, chosen_rows, explained_variance
 
 contract.require_framework("skrl", package="skrl", at_least="2.1", below="2.2", extra="skrl")
 
@@ -50,7 +50,7 @@ def attach(agent: Any, scheduler: Any = None, *, verbose: int = 1, **options: An
         )
     if "adept" in agent.checkpoint_modules:
         raise ValueError("this agent has a scheduler already, one is allowed; build a new agent")
-    agent.adept = _Attached(agent, Pilot(scheduler, **options), verbose)
+    agent.adept = _Attached(agent, Pilot(scheduler, **{"call": 'attach(agent, "hindsight")', **options}), verbose)
     return agent
 
 
@@ -62,6 +62,8 @@ class _Attached:
         self._epochs = agent.cfg.learning_epochs
         self._steps = contract.Stride(agent.optimizer)
         self._reward: float | None = None
+        self._values: Any = None
+        self._explained: float | None = None
         self._sampled = 0
         recurrent = isinstance(agent, PPO_RNN | RPO_RNN)
         pilot.attach(self._epochs, None if recurrent else ModuleWeights(agent.policy))
@@ -75,8 +77,12 @@ class _Attached:
         """Write to the memory as ever; once advantages are there, choose: the epochs are about to begin."""
         agent, memory = self.agent, self.agent.memory
         type(memory).set_tensor_by_name(memory, name, tensor)
+        if name == "values":
+            self._values = agent._value_preprocessor(tensor, inverse=True)
         if name == "returns":
-            self._reward = float(agent._value_preprocessor(tensor, inverse=True).double().mean())
+            returns = agent._value_preprocessor(tensor, inverse=True)
+            self._reward = float(returns.double().mean())
+            self._explained = explained_variance(self._values, returns)
         if name == "advantages":
             rows = self._rows() if self.pilot.wants_rows else None
             choice = self.pilot.step(reward=self._reward if self.pilot.wants_reward else None, rows=rows)
@@ -88,7 +94,7 @@ class _Attached:
         agent, memory = self.agent, self.agent.memory
         steps, environments = memory.get_tensor_by_name("advantages").shape[:2]
         names = ("observations", "states", "actions", "log_prob", "advantages")
-        chosen = chosen_rows(steps * environments, self.pilot.most_rows)
+        chosen = chosen_rows(steps * environments, self.pilot.most_rows, environments)
         columns: dict[str, Any] = {
             name: None if values is None else values[chosen]
             for name, values in zip(names, memory.sample_all(names=names)[0], strict=True)
@@ -102,7 +108,7 @@ class _Attached:
             return agent.policy.act({**inputs, "taken_actions": columns["actions"]}, role="policy")[1]["log_prob"]
 
         groups = time_groups(steps, environments)[chosen]
-        return Rows(passes, columns["advantages"].flatten(), groups, columns["log_prob"].flatten())
+        return Rows(passes, columns["advantages"].flatten(), groups, columns["log_prob"].flatten(), self._explained)
 
     def sample(self, *args: Any, **kwargs: Any) -> Any:
         """Sample as ever; the epoch before this one is over."""

@@ -1,6 +1,6 @@
 """ADEPT in Tianshou: `attach(algorithm)` judges every PPO update, `attach(algorithm, "hindsight")` also chooses.
 
-How an epoch's end is seen: by the optimiser's steps, of which an epoch has as many as its batch has minibatches.
+How an epoch's end is seen: the batch is split once per epoch, so that a call of `split` ends the epoch before it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from adept.hindsight.estimates import time_groups
 from adept.hindsight.judge import ModuleWeights
 from adept.integrations import contract
-from adept.integrations.pilot import Pilot, Rows, chosen_rows
+from adept.integrations.pilot import Pilot, Rows, chosen_rows, explained_variance
 
 contract.require_framework("tianshou", package="tianshou", at_least="2.0", below="2.1", extra="tianshou")
 
@@ -39,7 +39,7 @@ def attach(algorithm: PPO, scheduler: Any = None, *, verbose: int = 1, **options
         )
     if hasattr(algorithm, "adept"):
         raise ValueError("this algorithm has a scheduler already, one is allowed; build a new algorithm")
-    attached = _Attached(algorithm, Pilot(scheduler, **options), verbose)
+    attached = _Attached(algorithm, Pilot(scheduler, **{"call": 'attach(algorithm, "hindsight")', **options}), verbose)
     algorithm.adept = attached
     algorithm._preprocess_batch = attached.preprocess_batch
     algorithm._update_with_batch = attached.update_with_batch
@@ -63,8 +63,8 @@ class _Attached(torch.nn.Module):
         super().__init__()
         self.pilot, self.advice, self._verbose = pilot, pilot.advice, verbose
         self._owner = (algorithm,)  # in a tuple, or PPO would become a submodule of its own submodule
-        self._steps = contract.Stride(algorithm.optim._optim, self._stepped)
-        self._minibatches = self._before = 0
+        self._steps = contract.Stride(algorithm.optim._optim)
+        self._weights = ModuleWeights(algorithm.policy)
         self._reward: float | None = None
         self._loaded: dict[str, Any] | None = None
 
@@ -81,15 +81,22 @@ class _Attached(torch.nn.Module):
         """Update as PPO does, with the choice for the number of repetitions and the factor of the learning rate."""
         (algorithm,) = self._owner
         pilot = self.pilot
-        pilot.attach(repeat, ModuleWeights(algorithm.policy))
+        pilot.attach(repeat, self._weights)
         self._load()
-        rows = self._rows(batch) if pilot.wants_rows else None
-        choice = pilot.step(reward=self._reward if pilot.wants_reward else None, rows=rows)
+        rows = self._rows(batch) if pilot.wants_rows or pilot.kl_stop is not None else None
+        choice = pilot.step(
+            reward=self._reward if pilot.wants_reward else None, rows=rows if pilot.wants_rows else None
+        )
         epochs, self._steps.factor = (choice.epochs, choice.stride) if pilot.controls else (repeat, 1.0)
-        self._minibatches, self._before = max(1, len(batch) // (batch_size or len(batch))), self._steps.count
-        stats = type(algorithm)._update_with_batch(algorithm, batch, batch_size=batch_size, repeat=epochs)
-        self._steps.factor = 1.0
-        pilot.finished(stats.gradient_steps / self._minibatches)
+        own = type(batch)
+        watched = self._watched(own, batch, rows if pilot.kl_stop is not None else None)
+        object.__setattr__(batch, "__class__", watched)  # Batch itself would take the attribute for data
+        try:
+            stats = type(algorithm)._update_with_batch(algorithm, batch, batch_size=batch_size, repeat=epochs)
+        finally:
+            object.__setattr__(batch, "__class__", own)
+            self._steps.factor = 1.0
+        pilot.finished(stats.gradient_steps / max(1, len(batch) // (batch_size or len(batch))))
         numbers = pilot.metrics() | pilot.update_metrics()
         shortened = {name.removeprefix(f"{contract.PREFIX}/"): value for name, value in numbers.items()}
         return AdeptTrainingStats(**{each.name: getattr(stats, each.name) for each in fields(stats)}, adept=shortened)
@@ -105,12 +112,26 @@ class _Attached(torch.nn.Module):
             log_probs = [algorithm.policy(each).dist.log_prob(each.act) for each in minibatches]
             return torch.cat(log_probs).flatten()
 
-        return Rows(passes, part.adv.flatten(), time_groups(len(batch), 1)[chosen], part.logp_old)
+        explained = explained_variance(batch.v_s, batch.returns)
+        return Rows(passes, part.adv.flatten(), time_groups(len(batch), 1)[chosen], part.logp_old.flatten(), explained)
 
-    def _stepped(self) -> None:
-        done = self._steps.count - self._before
-        if self._minibatches and done % self._minibatches == 0:
-            self.pilot.mark(done // self._minibatches)
+    def _watched(self, kind: type, batch: Any, rows: Rows | None) -> type:
+        """Return the batch's class, except that this batch takes note of each epoch's end and keeps the guard."""
+        pilot, weights, begun = self.pilot, self._weights, 0
+
+        def split(self: Any, size: int, shuffle: bool = True, merge_last: bool = False) -> Any:
+            nonlocal begun
+            if self is batch and shuffle:  # not a pass in order, which recomputes advantages
+                if begun:
+                    pilot.mark(begun)
+                    if rows is not None:
+                        with weights.present():
+                            if pilot.stops(rows.divergence()):
+                                return iter(())
+                begun += 1
+            return kind.split(self, size, shuffle=shuffle, merge_last=merge_last)  # type: ignore[attr-defined]
+
+        return type(kind.__name__, (kind,), {"split": split})
 
     def run_training(self, params: Any) -> Any:
         """Train as ever, and print the advice at the end."""

@@ -1,6 +1,7 @@
 """ADEPT in TorchRL: `attach(trainer)` judges every PPO update, `attach(trainer, "hindsight")` also chooses the next.
 
-How an epoch's end is seen: by the trainer's `post_epoch` hook.
+How an epoch's end is seen: by the trainer's `post_epoch` hook. Where a controller's guard ends an update, the epochs
+that are left get no minibatches.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 from adept.hindsight.estimates import time_groups
 from adept.hindsight.judge import ModuleWeights
 from adept.integrations import contract
-from adept.integrations.pilot import Pilot, Rows, chosen_rows
+from adept.integrations.pilot import Pilot, Rows, chosen_rows, explained_variance
 
 contract.require_framework("torchrl", package="torchrl", at_least="0.14", below="0.15", extra="torchrl")
 
@@ -49,7 +50,7 @@ def attach(trainer: Trainer, scheduler: Any = None, *, verbose: int = 1, **optio
         )
     if contract.PREFIX in trainer._modules:
         raise ValueError("this trainer has a scheduler already, one is allowed; build a new trainer")
-    AdeptHook(Pilot(scheduler, **options), verbose).register(trainer)
+    AdeptHook(Pilot(scheduler, **{"call": 'attach(trainer, "hindsight")', **options}), verbose).register(trainer)
     return trainer
 
 
@@ -59,6 +60,8 @@ class AdeptHook(TrainerHookBase):
     def __init__(self, pilot: Pilot, verbose: int) -> None:
         self.pilot, self.advice, self._verbose = pilot, pilot.advice, verbose
         self._epochs_done = 0
+        self._guarded: Rows | None = None
+        self._stopped = False
         self._numbers: dict[str, float] = {}
 
     def register(self, trainer: Trainer, name: str = contract.PREFIX) -> None:
@@ -69,7 +72,8 @@ class AdeptHook(TrainerHookBase):
         self._trainer = trainer
         self._configured = trainer.num_epochs
         self._steps = contract.Stride(trainer.optimizer)
-        self.pilot.attach(self._configured, ModuleWeights(trainer.loss_module))
+        self._weights = ModuleWeights(trainer.loss_module)
+        self.pilot.attach(self._configured, self._weights)
         trainer.adept, trainer.optim_steps, trainer.train = self, self.optim_steps, self.train
 
     def train(self) -> None:
@@ -83,21 +87,24 @@ class AdeptHook(TrainerHookBase):
         trainer, pilot = self._trainer, self.pilot
         estimated = self._estimated(batch)
         reward = float(estimated.get(self._estimator.tensor_keys.value_target).double().mean())
-        rows = self._rows(estimated) if pilot.wants_rows else None
-        choice = pilot.step(reward=reward if pilot.wants_reward else None, rows=rows)
-        self._epochs_done = 0
+        rows = self._rows(estimated) if pilot.wants_rows or pilot.kl_stop is not None else None
+        choice = pilot.step(reward=reward if pilot.wants_reward else None, rows=rows if pilot.wants_rows else None)
+        self._epochs_done, self._stopped = 0, False
+        self._guarded = rows if pilot.kl_stop is not None else None
         try:
             if pilot.controls:
                 trainer.num_epochs, self._steps.factor = choice.epochs, choice.stride
-                self._with_schedules(batch, choice.epochs)
+                trainer._process_optim_batch_hook = self._minibatch
+                self._with_schedules(batch)
             else:
                 type(trainer).optim_steps(trainer, batch)
         finally:
             trainer.num_epochs, self._steps.factor = self._configured, 1.0
+            vars(trainer).pop("_process_optim_batch_hook", None)
         pilot.finished(self._epochs_done)
         self._numbers = pilot.metrics() | pilot.update_metrics()
 
-    def _with_schedules(self, batch: Any, epochs: int) -> None:
+    def _with_schedules(self, batch: Any) -> None:
         trainer = self._trainer
         schedules = [
             hook.scheduler
@@ -108,8 +115,12 @@ class AdeptHook(TrainerHookBase):
             held = [stack.enter_context(contract.held_steps(schedule)) for schedule in schedules]
             type(trainer).optim_steps(trainer, batch)
         for schedule, asked in zip(schedules, held, strict=True):
-            for _ in range(round(len(asked) * self._configured / epochs)):
+            for _ in range(round(len(asked) * self._configured / self._epochs_done)):
                 schedule.step()
+
+    def _minibatch(self, batch: Any) -> Any:
+        """Sample as ever, unless the guard ended the update: then there are no more minibatches."""
+        return None if self._stopped else type(self._trainer)._process_optim_batch_hook(self._trainer, batch)
 
     @property
     def _estimator(self) -> Any:
@@ -125,13 +136,22 @@ class AdeptHook(TrainerHookBase):
     def _rows(self, estimated: Any) -> Rows:
         loss = self._trainer.loss_module
         chosen = chosen_rows(len(estimated), self.pilot.most_rows)
-        part = estimated[torch.as_tensor(chosen)]
-        advantages = part.get(self._estimator.tensor_keys.advantage)
+        part, keys = estimated[torch.as_tensor(chosen)], self._estimator.tensor_keys
 
         def passes() -> Any:
             return loss._get_cur_log_prob(part)[0]
 
-        return Rows(passes, advantages.flatten(), time_groups(len(estimated), 1)[chosen])
+        stored = part.get(loss.tensor_keys.sample_log_prob, None)
+        if not isinstance(stored, torch.Tensor):  # of several parts of an action, or none
+            with self._weights.present():
+                stored = passes()
+        return Rows(
+            passes,
+            part.get(keys.advantage).flatten(),
+            time_groups(len(estimated), 1)[chosen],
+            stored.flatten(),
+            explained_variance(estimated.get(keys.value), estimated.get(keys.value_target)),
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state as text, which each of TorchRL's checkpoint formats keeps whole."""
@@ -139,13 +159,16 @@ class AdeptHook(TrainerHookBase):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from what the trainer's checkpoint holds."""
-        state = json.loads(state_dict["scheduler"])
-        if state:
-            self.pilot.load_state_dict(state, forget="drop 'adept' from the checkpoint")
+        self.pilot.load_state_dict(json.loads(state_dict["scheduler"]), forget="drop 'adept' from the checkpoint")
 
     def _count(self) -> None:
+        if self._stopped:
+            return
         self._epochs_done += 1
         self.pilot.mark(self._epochs_done)
+        if self._guarded is not None and self._epochs_done < self.pilot.choice.epochs:
+            with self._weights.present():
+                self._stopped = self.pilot.stops(self._guarded.divergence())
 
     def _log(self, batch: Any) -> dict[str, float]:
         return self._numbers

@@ -7,15 +7,15 @@ without a forward pass, a gradient or a change of the weights. So a run has the 
 learning rate at each of them, and the same checkpoints, whatever the choices.
 
 How an update is judged: a row is a completion, its log-probability that of all its tokens, its advantage the trainer's.
-Completions of one prompt depend on each other and make a group. How a pass's end is seen: the next step of the plan
-begins, whose place in it is known.
+Completions of one prompt depend on each other and make a group. KL is that of whole completions, too. How a pass's end
+is seen: the next step of the plan begins, whose place in it is known.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from adept.hindsight.judge import ModuleWeights
+from adept.hindsight.judge import ModuleWeights, as_numpy
 from adept.integrations import contract
 from adept.integrations.pilot import Pilot, Rows, chosen_rows
 from adept.schedulers import Scheduler
@@ -54,12 +54,12 @@ def attach(trainer: Any, scheduler: Any = None, *, verbose: int = 1, rows: int =
         )
     if contract.PREFIX in vars(trainer):
         raise ValueError("this trainer has a scheduler already, one is allowed; build a new trainer")
-    pilot = Pilot(scheduler, rows=rows, **options)
-    model = trainer.accelerator.unwrap_model(trainer.model)
-    pilot.attach(trainer.num_iterations, ModuleWeights(model, host_copy=True))
+    pilot = Pilot(scheduler, rows=rows, **{"call": 'attach(trainer, "hindsight")', **options})
+    weights = ModuleWeights(trainer.accelerator.unwrap_model(trainer.model), host_copy=True)
+    pilot.attach(trainer.num_iterations, weights)
     if pilot.controls:
         _check_plan(trainer, pilot)
-    trainer.adept = _Attached(trainer, pilot, verbose)
+    trainer.adept = _Attached(trainer, pilot, weights, verbose)
     trainer.training_step = trainer.adept.training_step
     trainer._calculate_rewards = trainer.adept.calculate_rewards
     trainer._generate_and_score_completions = trainer.adept.generate_and_score_completions
@@ -95,8 +95,10 @@ def _check_plan(trainer: Any, pilot: Pilot) -> None:
 class _Attached(TrainerCallback):
     """Judge and choose when a generation is scored, let the first K passes through, and carry the state."""
 
-    def __init__(self, trainer: Any, pilot: Pilot, verbose: int) -> None:
+    def __init__(self, trainer: Any, pilot: Pilot, weights: ModuleWeights, verbose: int) -> None:
         self.trainer, self.pilot, self.advice, self._verbose = trainer, pilot, pilot.advice, verbose
+        self._weights = weights
+        self._guarded: Rows | None = None
         self._epochs = trainer.num_iterations
         self._reward: float | None = None
         self._losses: list[Any] = []
@@ -121,10 +123,15 @@ class _Attached(TrainerCallback):
         trainer = self.trainer
         generated = type(trainer)._generate_and_score_completions(trainer, inputs)
         if trainer.model.training and self._position == 0:
-            rows = self._rows(generated) if self.pilot.wants_rows and "pixel_values" not in generated else None
-            choice = self.pilot.step(reward=self._reward if self.pilot.wants_reward else None, rows=rows)
-            if self.pilot.controls:
+            pilot, guard = self.pilot, self.pilot.kl_stop is not None
+            judged = (pilot.wants_rows or guard) and "pixel_values" not in generated
+            rows = self._rows(generated) if judged else None
+            choice = pilot.step(
+                reward=self._reward if pilot.wants_reward else None, rows=rows if pilot.wants_rows else None
+            )
+            if pilot.controls:
                 self._epochs = min(choice.epochs, trainer.num_iterations)
+                self._guarded = rows if guard and self._epochs > 1 else None
                 self._set_stride(choice.stride)
                 self._keep_state()
         return generated
@@ -145,7 +152,9 @@ class _Attached(TrainerCallback):
             return (log_probs.double() * counted).sum(dim=1)
 
         _, groups = torch.unique(prompts * prompt_mask, dim=0, return_inverse=True)
-        return Rows(passes, advantages.flatten(), groups.cpu().numpy())
+        with self._weights.present():
+            deployed = as_numpy(passes())
+        return Rows(passes, advantages.flatten(), groups.cpu().numpy(), deployed)
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Any:
         """Train as ever in the first K passes; afterwards let the steps of the plan go by."""
@@ -153,7 +162,7 @@ class _Attached(TrainerCallback):
         if position == 0:
             self._losses = []
         elif position % steps == 0 and position <= self._epochs * steps:
-            self.pilot.mark(position // steps)
+            self._pass_ended(position // steps)
         if position >= self._epochs * steps:
             trainer._step += 1
             done = self._losses or [torch.zeros((), device=trainer.accelerator.device)]
@@ -161,10 +170,25 @@ class _Attached(TrainerCallback):
         loss = type(trainer).training_step(trainer, model, inputs, num_items_in_batch)
         self._losses.append(loss.detach())
         if len(self._losses) == self._epochs * steps:
-            self.pilot.finished(len(self._losses) / steps)
-            for name, value in (self.pilot.metrics() | self.pilot.update_metrics()).items():
-                trainer._metrics["train"][name].append(value)
+            self._finish()
         return loss
+
+    def _pass_ended(self, done: int) -> None:
+        """Take note of a pass; where the controller's guard says so, let the rest of the chosen ones go by."""
+        self.pilot.mark(done)
+        if self._guarded is None or done >= self._epochs:
+            return
+        with self._weights.present():
+            stops = self.pilot.stops(self._guarded.divergence())
+        if stops:
+            self._epochs = done
+            self._keep_state()
+            self._finish()
+
+    def _finish(self) -> None:
+        self.pilot.finished(len(self._losses) / self.trainer.args.steps_per_generation)
+        for name, value in (self.pilot.metrics() | self.pilot.update_metrics()).items():
+            self.trainer._metrics["train"][name].append(value)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, optimizer: Any = None, **_: Any) -> None:
         """Continue from the checkpoint, if there was one, at its place in the plan."""

@@ -75,6 +75,7 @@ class Counting(gymnasium.Env):
         self.episode = episode
         self.offset = offset
         self.life = 0
+        self._np_random = np.random.default_rng(offset)  # the same observations in every run, also where nobody seeds
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -139,3 +140,104 @@ def gain_by_hand(candidate, start, deployed, advantages):
     candidate, start, deployed = (np.asarray(each, np.float64).ravel() for each in (candidate, start, deployed))
     weights = np.exp(candidate - deployed) - np.exp(start - deployed)
     return float(np.mean((weights - weights.mean()) * normal))
+
+
+class Oracle:
+    """Slope and gains of every update, worked out apart from the judge while a host trains.
+
+    Args:
+        pilot: whose verdicts are to be checked.
+        optimizer: of the host, which makes `minibatches` steps per epoch.
+        parameters: of the policy.
+        log_probs: return those of the rollout in the host's storage, under the parameters in place.
+        advantages: return those of the same rows, in the same order.
+    """
+
+    def __init__(self, pilot, optimizer, minibatches, parameters, log_probs, advantages):
+        self._parameters, self._log_probs, self._advantages = list(parameters), log_probs, advantages
+        self._pilot, self._step, self._minibatches = pilot, pilot.step, minibatches
+        self._start, self._epochs, self._count = None, [], 0
+        self.found, self.verdicts, self.rates = [], [], []
+        pilot.step = self.step
+        optimizer.register_step_pre_hook(self._before)
+        optimizer.register_step_post_hook(self._after)
+
+    def _before(self, optimizer, *_):
+        self.rates[-1].append(float(optimizer.param_groups[0]["lr"]))
+
+    def _after(self, *_):
+        self._count += 1
+        if self._count % self._minibatches == 0:
+            self._epochs.append(self._taken())
+
+    def _taken(self):
+        return [parameter.detach().clone() for parameter in self._parameters]
+
+    def _put(self, values):
+        for parameter, value in zip(self._parameters, values, strict=True):
+            parameter.data.copy_(value)
+
+    def _at(self, values):
+        own = self._taken()
+        self._put(values)
+        found = np.asarray(self._log_probs().detach(), np.float64).ravel()
+        self._put(own)
+        return found
+
+    def step(self, **kwargs):
+        """Work out what the last update was worth, from the rollout at hand, and step as ever."""
+        end = self._taken()
+        if self._start is not None:
+            advantages = np.asarray(self._advantages().detach(), np.float64).ravel()
+            ends = [[a + share * (b - a) for a, b in zip(self._start, end, strict=True)] for share in (1.25, 0.75)]
+            deployed, before = self._at(end), self._at(self._start)
+            gains = [gain_by_hand(self._at(place), before, deployed, advantages) for place in (*self._epochs[:-1], end)]
+            self.found.append([slope_by_hand(*map(self._at, ends), advantages), *gains])
+        self._start, self._epochs, self._count = end, [], 0
+        self.rates.append([])
+        choice = self._step(**kwargs)
+        self.verdicts.append(self._pilot.verdict)
+        return choice
+
+    def assert_verdicts(self):
+        """Check slope, gains by epoch and worth of every update but the first, which nothing was before."""
+        assert self.verdicts[0] is None
+        assert len(self.verdicts) >= 3
+        for verdict, expected in zip(self.verdicts[1:], self.found, strict=True):
+            judged = [verdict.slope, *(verdict.by_epoch[k] for k in sorted(verdict.by_epoch)), verdict.update_worth]
+            np.testing.assert_allclose([each.value for each in judged], expected, rtol=2e-3, atol=2e-6)
+        assert max(abs(values[0]) for values in self.found) > 1e-3, "a slope that says something"
+
+    def assert_rates(self, choices, scheduled):
+        """Check that every step of update n had the rate scheduled(n) times the stride, and how many there were."""
+        assert [len(rates) for rates in self.rates] == [epochs * self._minibatches for epochs, _ in choices]
+        for number, (rates, (_, stride)) in enumerate(zip(self.rates, choices, strict=True)):
+            np.testing.assert_allclose(rates, scheduled(number) * stride, rtol=1e-6)
+
+
+def assert_equal_bit_for_bit(states):
+    """Check that two state dicts, or parts of them, hold the same tensors and numbers."""
+    mine, own = states
+    if hasattr(own, "keys"):
+        assert mine.keys() == own.keys()
+        for name in own:
+            assert_equal_bit_for_bit((mine[name], own[name]))
+    elif isinstance(own, list | tuple):
+        assert len(mine) == len(own)
+        for pair in zip(mine, own, strict=True):
+            assert_equal_bit_for_bit(pair)
+    elif hasattr(own, "numpy"):
+        np.testing.assert_array_equal(mine.detach().numpy(), own.detach().numpy())
+    else:
+        assert mine == own
+
+
+def held_copies(pilot, parameters):
+    """Return how many copies of the policy the judge holds."""
+    judge = pilot._judge
+    held = [] if judge.start is None else [judge.start, *judge.waypoints.values()]
+    return sum(each.numel() for copy in held for each in copy) / sum(each.numel() for each in parameters)
+
+
+SHORTENING = {"name": "hindsight", "kl_limit": 1e-9}
+"""A controller that shortens every update: each goes further than that."""

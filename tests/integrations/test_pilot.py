@@ -1,6 +1,7 @@
 """The part of every integration that knows no framework, on a policy of two numbers."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ from recording import Scripted
 from adept import UCB, Fixed
 from adept.controllers import KLRate
 from adept.hindsight import time_groups
+from adept.hindsight.advice import advise
 from adept.hindsight.judge import ModuleWeights
-from adept.integrations.pilot import Pilot, Rows, chooser, chosen_rows
+from adept.integrations.pilot import Pilot, Rows, chooser, chosen_rows, explained_variance
 
 
 class Policy(torch.nn.Module):
@@ -47,6 +49,21 @@ def test_rows_are_spread_evenly():
     assert chosen_rows(5, 10).tolist() == [0, 1, 2, 3, 4]
     assert chosen_rows(10, 4).tolist() == [0, 3, 6, 9]
     assert len(chosen_rows(1_000_000, 4096)) <= 4096
+
+
+@pytest.mark.parametrize(("steps", "environments"), [(24, 4096), (32, 4096), (10_000, 8), (10_000, 2), (5, 4099)])
+def test_every_environment_is_judged_alike(steps, environments):
+    chosen = chosen_rows(steps * environments, 4096, environments)
+    times = np.bincount(chosen % environments, minlength=environments)
+    assert len(chosen) > 2048
+    assert times.max() - times.min() <= 1
+
+
+def test_explained_variance():
+    assert explained_variance([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]) == 1.0
+    assert explained_variance([5.0, 5.0], [1.0, 3.0]) == 0.0  # a constant explains nothing, whatever it is
+    assert explained_variance([3.0, 1.0], [1.0, 3.0]) == pytest.approx(1 - 4 / 1)
+    assert explained_variance([3.0, 1.0], [2.0, 2.0]) is None
 
 
 def test_advice_alone_never_chooses():
@@ -95,12 +112,16 @@ def test_a_scheduler_chooses_epochs_and_a_controller_strides():
 
 def test_what_several_learners_saw_is_pooled():
     scripted = Scripted([(1, 1.0)])
-    policy, pilot = watched(scripted, pool=lambda evidence: "pooled")
+    policy, pilot = watched(scripted, pool=lambda evidence: ("pooled", evidence))
+    scripted.step = lambda evidence: scripted.evidence.append(evidence) or scripted.choices[0]
     pilot.step()
     policy.update(pilot, 1)
-    scripted.step = lambda evidence: scripted.evidence.append(evidence) or scripted.choices[0]
-    pilot.step(rows=policy.rows(0))
-    assert scripted.evidence == [None, "pooled"]
+    pilot.step(rows=replace(policy.rows(0), explained_variance=0.5))
+    first, second = scripted.evidence
+    assert first == ("pooled", None), "a learner that knows nothing is asked too"
+    assert second[0] == "pooled"
+    assert second[1].slope_z == pilot.verdict.slope.z
+    assert second[1].explained_variance == 0.5
 
 
 def test_states_are_the_choosers():
@@ -111,6 +132,9 @@ def test_states_are_the_choosers():
     twin = watched("hindsight")[1]
     twin.load_state_dict(pilot.state_dict(), forget="delete it")
     assert twin.step().stride == pilot.choice.stride, "the first update after a load is not judged"
+    pilot.load_state_dict(pilot.state_dict(), forget="delete it")
+    assert not pilot.wants_rows, "nor is the step from one set of parameters to a loaded one an update"
+    pilot.load_state_dict({}, forget="delete it")  # of a run that was only judged
     with pytest.raises(ValueError, match="or delete it to start it afresh"):
         watched("hindsight", epochs=4)[1].load_state_dict(pilot.state_dict(), forget="delete it")
 
@@ -151,3 +175,29 @@ def test_what_cannot_choose(given, message):
 def test_options_are_checked(options):
     with pytest.raises(ValueError, match="must be a whole number"):
         Pilot(**options)
+
+
+def test_advice_speaks_of_the_host(monkeypatch):
+    found = advise({})
+    words = "Try `--scheduler hindsight`.", "Try 2 epochs, or `--scheduler hindsight --dear compute`."
+    monkeypatch.setattr("adept.integrations.pilot.advise", lambda columns: replace(found, sentences=words))
+    assert Pilot(call='attach(agent, "hindsight")').advice().sentences == (
+        'Try `attach(agent, "hindsight")`.',
+        'Try 2 epochs, or `attach(agent, {"name": "hindsight", "dear": "compute"})`.',
+    )
+
+
+def test_the_command_line_is_not_in_any_advice():
+    """Gains that saturate after the second of four epochs, and steps that stop short: both kinds of sentences."""
+    pilot = Pilot()
+    update = {"epochs": 4, "epochs_done": 4, "update_worth": 0.1}
+    pilot._rows = [
+        update
+        | {"slope_z": 2 + 0.1 * (n % 2), "gain/x2": 0.2 + 0.01 * (n % 3)}
+        | {"gain/1": 0.05 + 0.001 * (n % 2), "gain/2": 0.1 + 0.001 * (n % 3), "gain/3": 0.1 - 0.001 * (n % 2)}
+        for n in range(30)
+    ]
+    said = str(pilot.advice())
+    assert "stop short" in said
+    assert "Epochs 3 to 4 add" in said
+    assert "--" not in said

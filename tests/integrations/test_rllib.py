@@ -15,7 +15,7 @@ from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
 from ray.tune import register_env
 from recording import Counting, Recorder, counting_means, import_afresh
 
-from adept.integrations.rllib import attach
+from adept.integrations.rllib import advice, attach
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray]
 
@@ -37,12 +37,12 @@ def cluster():
     ray.shutdown()
 
 
-def config(*, learners=0, epochs=7, **training):
+def config(*, learners=0, epochs=7, runners=RUNNERS, **training):
     sizes = {"train_batch_size_per_learner": STEPS * RUNNERS // max(1, learners), "minibatch_size": MINIBATCH}
     return (
         PPOConfig()
         .environment("counting")
-        .env_runners(num_env_runners=RUNNERS)
+        .env_runners(num_env_runners=runners)
         .learners(num_learners=learners, num_gpus_per_learner=0)
         .rl_module(model_config={"fcnet_hiddens": [4]})
         .debugging(seed=1)
@@ -136,6 +136,131 @@ def test_two_learners_make_the_same_choices():
     # Half of 32 steps for each learner: RLlib plans 4 minibatches of 4 in an epoch.
     assert done == [[12, 12], [4, 4], [8, 8], [12, 12]]
     assert [result["adept/epochs"] for result in results] == [3.0, 1.0, 2.0, 3.0]
+
+
+def spied(learner):
+    """Have a learner keep the rates of its optimiser's steps, its verdicts, and slopes worked out from its batches."""
+    learner.seen = {"rates": [], "verdicts": [], "slopes": [], "strides": [], "evidence": []}
+    seen, pilot, start, step, rows = learner.seen, learner.pilot, [], learner.pilot.step, learner._rows
+    (module,) = (module for _, module in learner.module.items())
+    module = module.unwrapped()
+    batches = []
+
+    def kept(batch):
+        batches.append(batch.policy_batches["default_policy"])
+        return rows(batch)
+
+    def log_probs(place):
+        own = [parameter.detach().clone() for parameter in module.parameters()]
+        for parameter, value in zip(module.parameters(), place, strict=True):
+            parameter.data.copy_(value)
+        with torch.no_grad():
+            found = module.forward_train({"obs": batches[-1]["obs"]})["action_dist_inputs"]
+        for parameter, value in zip(module.parameters(), own, strict=True):
+            parameter.data.copy_(value)
+        taken = torch.log_softmax(found, 1).gather(1, batches[-1]["actions"].long()[:, None])
+        return taken[batches[-1]["loss_mask"].bool()]
+
+    def stepped(**kwargs):
+        end = [parameter.detach().clone() for parameter in module.parameters()]
+        if start:
+            at = [[a + share * (b - a) for a, b in zip(start[-1], end, strict=True)] for share in (1.25, 0.75)]
+            advantages = batches[-1]["advantages"][batches[-1]["loss_mask"].bool()]
+            seen["slopes"].append(recording.slope_by_hand(log_probs(at[0]), log_probs(at[1]), advantages))
+        start.append(end)
+        seen["rates"].append([])
+        choice = step(**kwargs)
+        seen["strides"].append((choice.epochs, choice.stride))
+        seen["verdicts"].append(None if pilot.verdict is None else pilot.verdict.slope.value)
+        return choice
+
+    learner._rows, pilot.step = kept, stepped
+    learner.get_optimizer().register_step_pre_hook(
+        lambda optimizer, *_: seen["rates"][-1].append(float(optimizer.param_groups[0]["lr"]))
+    )
+
+
+def weights(algorithm):
+    return algorithm.get_module().state_dict()
+
+
+def test_watching_changes_nothing_and_the_slope_is_that_of_the_batch(capsys):
+    plain = config(epochs=3, lr=0.01, runners=0).build_algo()
+    train(plain, 3)
+    own = {name: value.clone() for name, value in weights(plain).items()}
+    plain.stop()
+    capsys.readouterr()
+    algorithm = attach(config(epochs=3, lr=0.01, runners=0), gains_every=1).build_algo()
+    algorithm.learner_group.foreach_learner(spied)
+    _, results = train(algorithm, 3)
+    (seen,) = on_learners(algorithm, lambda learner: learner.seen)
+    recording.assert_equal_bit_for_bit((weights(algorithm), own))
+    said = f"adept: {advice(algorithm)}\n"
+    (held,) = on_learners(algorithm, copies)
+    algorithm.stop()
+    assert capsys.readouterr().out.endswith(said)
+    assert seen["verdicts"][0] is None
+    assert seen["verdicts"][1:] == pytest.approx(seen["slopes"], rel=1e-3, abs=1e-6)
+    assert max(map(abs, seen["slopes"])) > 1e-3, "a slope that says something"
+    names = {"adept/slope_z", "adept/update_worth", "adept/gain_epoch_1", "adept/gain_epoch_2", "adept/epochs"}
+    assert names < results[-1].keys()
+    assert "adept/gain_epoch_3" not in results[-1], "the last epoch is the update"
+    assert held == 1 + 2
+
+
+def copies(learner):
+    return recording.held_copies(learner.pilot, list(learner._judged_modules.parameters()))
+
+
+def test_the_stride_multiplies_the_scheduled_rate_and_control_resumes(tmp_path):
+    """The rate falls from 0.01 to 0 within ten batches; RLlib sets it after each update."""
+    choices = [(2, 1.0), (1, 3.0), (3, 0.5), (2, 1.0)]
+    falling = [[0, 0.01], [10 * STEPS * RUNNERS, 0.0]]
+    algorithm = attach(config(lr=falling), recording.Scripted(choices), verbose=0).build_algo()
+    algorithm.learner_group.foreach_learner(spied)
+    train(algorithm, 2)
+    (seen,) = on_learners(algorithm, lambda learner: learner.seen)
+    path = algorithm.save_to_path(str(tmp_path))
+    algorithm.stop()
+    for number, (rates, (epochs, stride)) in enumerate(zip(seen["rates"], choices, strict=False)):
+        assert len(rates) == 10 * epochs
+        assert rates == pytest.approx([0.01 * (1 - number / 10) * stride] * len(rates))
+    resumed = attach(config(lr=falling), recording.Scripted(choices), verbose=0).build_algo()
+    resumed.restore_from_path(path)
+    resumed.learner_group.foreach_learner(spied)
+    train(resumed, 1)
+    (seen,) = on_learners(resumed, lambda learner: learner.seen)
+    resumed.stop()
+    assert seen["strides"] == [(3, 0.5)]
+    assert seen["rates"][0] == pytest.approx([0.01 * (1 - 2 / 10) * 0.5] * 30)
+
+
+def test_two_learners_have_one_choice_and_one_stride():
+    """Each learner judges rows of its own; what they see differs, what they choose does not, guard included."""
+    control = {"name": "hindsight", "kl_limit": 1e-9, "dear": "compute"}
+    algorithm = attach(config(learners=2, lr=0.01), control, verbose=0, gains_every=1).build_algo()
+    algorithm.learner_group.foreach_learner(spied)
+    done, _ = train(algorithm, 4)
+    first, second = on_learners(algorithm, lambda learner: learner.seen)
+    states = on_learners(algorithm, lambda learner: learner.pilot.state_dict())
+    algorithm.stop()
+    assert first["strides"] == second["strides"]
+    assert first["rates"] == second["rates"]
+    assert states[0] == states[1]
+    assert first["strides"][-1][1] < 1.0
+    assert first["strides"][-1][0] < 7, "epochs are saved where the update leaves the preset's length"
+    assert first["verdicts"][1:] != second["verdicts"][1:], "their rows are not the same"
+    assert all(mine == others for mine, others in done)
+
+
+def test_the_guard_ends_the_update_of_two_learners_together():
+    guarded = recording.Scripted([(3, 1.0)], kl_stop=1e-9)
+    algorithm = attach(config(learners=2, lr=0.01), guarded, verbose=0).build_algo()
+    done, results = train(algorithm, 2)
+    algorithm.stop()
+    assert done == [[4, 4], [4, 4]]
+    assert [result["adept/epochs"] for result in results] == [3.0, 3.0]
+    assert all(result["adept/epochs_done"] <= 1.0 for result in results)
 
 
 def test_other_algorithms_are_refused(recorder):

@@ -5,7 +5,18 @@ import pytest
 pytest.importorskip("skrl", reason="needs the environment of skrl: make test-integrations")
 
 import torch
-from recording import Counting, Recorder, assert_same_state, counting_means, import_afresh
+from recording import (
+    SHORTENING,
+    Counting,
+    Oracle,
+    Recorder,
+    Scripted,
+    assert_equal_bit_for_bit,
+    assert_same_state,
+    counting_means,
+    held_copies,
+    import_afresh,
+)
 from skrl.agents.torch.a2c import A2C
 from skrl.agents.torch.ppo import PPO, PPO_RNN
 from skrl.agents.torch.rpo import RPO, RPO_RNN
@@ -207,3 +218,83 @@ def test_a_missing_framework_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "skrl", None)
     with pytest.raises(ImportError, match=r"pip install 'adept-rl\[skrl\]'"):
         import_afresh("adept.integrations.skrl")
+
+
+def watched(agent):
+    """Return an oracle on an agent's updates."""
+
+    def log_probs():
+        memory = agent.memory
+        observations = agent._observation_preprocessor(memory.get_tensor_by_name("observations").flatten(0, 1))
+        actions = memory.get_tensor_by_name("actions").flatten(0, 1).long()
+        return torch.log_softmax(agent.policy.net(observations), 1).gather(1, actions)
+
+    def advantages():
+        return agent.memory.get_tensor_by_name("advantages")
+
+    return Oracle(agent.adept.pilot, agent.optimizer, MINIBATCHES, agent.policy.parameters(), log_probs, advantages)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_watching_changes_nothing_and_the_slope_is_that_of_the_memory(scaled, tmp_path, capsys):
+    scaler = {"observation_preprocessor": RunningStandardScaler, "observation_preprocessor_kwargs": {"size": 3}}
+    options = {"learning_rate": 0.02, **(scaler if scaled else {})}
+    plain, env = build(tmp_path, **options)
+    run(plain, env, 4)
+    agent, env = build(tmp_path, **options)
+    attach(agent, gains_every=1)
+    oracle = watched(agent)
+    capsys.readouterr()
+    done = run(agent, env, 4)
+    assert capsys.readouterr().out == f"adept: {agent.adept.advice()}\n"
+    oracle.assert_verdicts()
+    for module, own in plain.checkpoint_modules.items():
+        assert_equal_bit_for_bit((agent.checkpoint_modules[module].state_dict(), own.state_dict()))
+    names = {"adept/slope_z", "adept/update_worth", "adept/gain_epoch_3", "adept/epochs", "adept/epochs_done"}
+    assert names < done[-1]["tracked"].keys()
+    assert "adept/gain_epoch_4" not in done[-1]["tracked"], "the last epoch is the update"
+
+
+def test_memory_is_one_copy_and_one_for_each_epoch_that_is_judged(tmp_path, capsys):
+    agent, env = build(tmp_path)
+    attach(agent, verbose=0, gains_every=2)
+    held = []
+    for _ in range(3):
+        run(agent, env, 1)
+        held.append(held_copies(agent.adept.pilot, agent.policy.parameters()))
+    assert held == [1, 1 + CONFIGURED - 1, 1]
+    assert capsys.readouterr().out == ""
+
+
+def test_the_stride_multiplies_the_scheduled_rate(tmp_path):
+    choices = [(2, 1.0), (1, 3.0), (3, 0.5), (2, 1.0)]
+    schedule = {
+        "learning_rate": 0.01,
+        "learning_rate_scheduler": torch.optim.lr_scheduler.LambdaLR,
+        "learning_rate_scheduler_kwargs": {"lr_lambda": lambda step: 0.9**step},
+    }
+    agent, env = build(tmp_path, **schedule)
+    oracle = watched(attach(agent, Scripted(choices), verbose=0))
+    run(agent, env, 4)
+    oracle.assert_rates(choices, lambda update: 0.01 * 0.9 ** (CONFIGURED * update))
+    assert agent.optimizer.param_groups[0]["lr"] == pytest.approx(0.01 * 0.9 ** (CONFIGURED * 4))
+
+
+def test_control_resumes_through_save_and_load(tmp_path):
+    agent, env = build(tmp_path, learning_rate=0.02)
+    run(attach(agent, SHORTENING, verbose=0), env, 3)
+    stride = agent.adept.pilot.choice.stride
+    assert stride < 1.0
+    agent.save(str(tmp_path / "agent.pt"))
+    loaded, env = build(tmp_path, learning_rate=0.02)
+    oracle = watched(attach(loaded, SHORTENING, verbose=0))
+    loaded.load(str(tmp_path / "agent.pt"))
+    run(loaded, env, 1)
+    oracle.assert_rates([(CONFIGURED, stride)], lambda update: 0.02)
+
+
+def test_the_guard_ends_an_update(tmp_path):
+    agent, env = build(tmp_path, learning_rate=0.1)
+    done = run(attach(agent, Scripted([(3, 1.0)], kl_stop=1e-9), verbose=0), env, 2)
+    assert all(0 < update["steps"] < MINIBATCHES * 3 for update in done)
+    assert agent.cfg.kl_threshold == 0

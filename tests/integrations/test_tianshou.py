@@ -5,8 +5,20 @@ import pytest
 
 pytest.importorskip("tianshou", reason="needs the environment of tianshou: make test-integrations")
 
+import numpy as np
 import torch
-from recording import Counting, Recorder, assert_same_state, counting_means, import_afresh
+from recording import (
+    SHORTENING,
+    Counting,
+    Oracle,
+    Recorder,
+    Scripted,
+    assert_equal_bit_for_bit,
+    assert_same_state,
+    counting_means,
+    held_copies,
+    import_afresh,
+)
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tianshou.algorithm import A2C, PPO, TRPO, Reinforce
 from tianshou.algorithm.modelfree.reinforce import ProbabilisticActorPolicy
@@ -168,3 +180,90 @@ def test_a_missing_framework_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "tianshou", None)
     with pytest.raises(ImportError, match=r"pip install 'adept-rl\[tianshou\]'"):
         import_afresh("adept.integrations.tianshou")
+
+
+def watched(algorithm):
+    """Return an oracle on an algorithm's updates."""
+    batches, preprocess = [], algorithm._preprocess_batch
+
+    def seen(batch, buffer, indices):
+        batches.append(preprocess(batch, buffer, indices))
+        return batches[-1]
+
+    algorithm._preprocess_batch = seen
+
+    def log_probs():
+        observations, actions = torch.as_tensor(batches[-1].obs), torch.as_tensor(batches[-1].act)
+        actor = algorithm.policy.actor
+        logits = actor.last(actor.preprocess.model(observations))
+        return torch.log_softmax(logits, 1).gather(1, actions.long()[:, None])
+
+    return Oracle(
+        algorithm.adept.pilot,
+        algorithm.optim._optim,
+        MINIBATCHES,
+        algorithm.policy.parameters(),
+        log_probs,
+        lambda: batches[-1].adv,
+    )
+
+
+def seeded(algorithm, updates, **options):
+    np.random.seed(2)  # noqa: NPY002 (Tianshou shuffles with it)
+    return run(algorithm, updates, **options)
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_watching_changes_nothing_and_the_slope_is_that_of_the_batch(recompute, capsys):
+    plain = build(recompute_advantage=recompute)
+    seeded(plain, 4)
+    algorithm = attach(build(recompute_advantage=recompute), gains_every=1)
+    oracle = watched(algorithm)
+    capsys.readouterr()
+    seeded(algorithm, 4)
+    assert capsys.readouterr().out == f"adept: {algorithm.adept.advice()}\n"
+    oracle.assert_verdicts()
+    assert [sorted(verdict.by_epoch) for verdict in oracle.verdicts[1:]] == [[1, 2, 3, 4, 5, 6]] * 3
+    state = algorithm.state_dict()
+    assert state.pop("adept._extra_state") == {}
+    assert_equal_bit_for_bit((state, plain.state_dict()))
+
+
+def test_memory_is_one_copy_and_one_for_each_epoch_that_is_judged(capsys):
+    algorithm = attach(build(), verbose=0, gains_every=2)
+    held = []
+    for _ in range(3):
+        run(algorithm, 1)
+        held.append(held_copies(algorithm.adept.pilot, algorithm.policy.parameters()))
+    assert held == [1, 1 + 6, 1]
+    assert "adept" not in capsys.readouterr().out
+
+
+def test_the_stride_multiplies_the_scheduled_rate():
+    choices = [(2, 1.0), (1, 3.0), (3, 0.5), (2, 1.0)]
+    rate = LRSchedulerFactoryLinear(max_epochs=1, epoch_num_steps=5, collection_step_num_env_steps=1)
+    algorithm = attach(build(rate=rate), Scripted(choices), verbose=0)
+    oracle = watched(algorithm)
+    run(algorithm, 4)
+    oracle.assert_rates(choices, lambda update: 0.01 * (1 - update / 5))
+    assert algorithm.optim._optim.param_groups[0]["lr"] == pytest.approx(0.01 * (1 - 4 / 5))
+
+
+def test_control_resumes_through_save_and_load(tmp_path):
+    algorithm = attach(build(), SHORTENING, verbose=0)
+    run(algorithm, 3)
+    stride = algorithm.adept.pilot.choice.stride
+    assert stride < 1.0
+    torch.save(algorithm.state_dict(), tmp_path / "checkpoint.pt")
+    loaded = attach(build(), SHORTENING, verbose=0)
+    oracle = watched(loaded)
+    loaded.load_state_dict(torch.load(tmp_path / "checkpoint.pt", weights_only=True))
+    run(loaded, 1)
+    oracle.assert_rates([(7, stride)], lambda update: 0.01)
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_the_guard_ends_an_update(recompute):
+    algorithm = attach(build(recompute_advantage=recompute), Scripted([(3, 1.0)], kl_stop=1e-9), verbose=0)
+    assert [steps for steps, _ in run(algorithm, 2)] == [MINIBATCHES, MINIBATCHES]
+    assert algorithm.adept.pilot.update_metrics() == {"adept/epochs": 3.0, "adept/epochs_done": 1.0}

@@ -6,7 +6,18 @@ import pytest
 pytest.importorskip("torchrl", reason="needs the environment of torchrl: make test-integrations")
 
 import torch
-from recording import Counting, Recorder, assert_same_state, counting_means, import_afresh
+from recording import (
+    SHORTENING,
+    Counting,
+    Oracle,
+    Recorder,
+    Scripted,
+    assert_equal_bit_for_bit,
+    assert_same_state,
+    counting_means,
+    held_copies,
+    import_afresh,
+)
 from tensordict.nn import ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential, TensorDictModule
 from torchrl.checkpoint import Checkpoint
 from torchrl.collectors import Collector
@@ -188,3 +199,100 @@ def test_a_missing_framework_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "torchrl", None)
     with pytest.raises(ImportError, match=r"pip install 'adept-rl\[torchrl\]'"):
         import_afresh("adept.integrations.torchrl")
+
+
+def watched(trainer):
+    """Return an oracle on a trainer's updates: with a discount of 0 an advantage is a reward less a value."""
+    batches, optim_steps, loss = [], trainer.optim_steps, trainer.loss_module
+
+    def seen(batch):
+        batches.append(batch)
+        optim_steps(batch)
+
+    trainer.optim_steps = seen
+    actor, critic = _leaves(loss.actor_network_params), _leaves(loss.critic_network_params)
+
+    def log_probs():
+        weight, bias = actor
+        logits = batches[-1]["observation"].reshape(-1, 3) @ weight.T + bias
+        return (torch.log_softmax(logits, 1) * batches[-1]["action"].reshape(-1, 2)).sum(1)
+
+    def advantages():
+        weight, bias = critic
+        values = batches[-1]["observation"].reshape(-1, 3) @ weight.T + bias
+        return batches[-1]["next", "reward"].reshape(-1) - values.reshape(-1)
+
+    return Oracle(trainer.adept.pilot, trainer.optimizer, MINIBATCHES, actor, log_probs, advantages)
+
+
+def _leaves(params):
+    """Return the weight and the bias of the one linear layer of a network."""
+    found = dict(params.flatten_keys(".").items())
+    return [next(value for name, value in found.items() if name.endswith(end)) for end in ("weight", "bias")]
+
+
+def test_watching_changes_nothing_and_the_slope_is_that_of_the_batch(capsys):
+    plain = build(4)
+    plain.train()
+    logger = Lines()
+    trainer = attach(build(4, logger=logger), gains_every=1)
+    oracle = watched(trainer)
+    capsys.readouterr()
+    trainer.train()
+    assert capsys.readouterr().out.endswith(f"adept: {trainer.adept.advice()}\n")
+    oracle.assert_verdicts()
+    assert [sorted(verdict.by_epoch) for verdict in oracle.verdicts[1:]] == [[1, 2, 3, 4]] * 3
+    assert_equal_bit_for_bit((trainer.loss_module.state_dict(), plain.loss_module.state_dict()))
+    assert_equal_bit_for_bit((trainer.optimizer.state_dict(), plain.optimizer.state_dict()))
+    names = {"adept/slope_z", "adept/update_worth", "adept/gain_epoch_4", "adept/epochs", "adept/epochs_done"}
+    assert names < logger.values.keys()
+
+
+def test_memory_is_one_copy_and_one_for_each_epoch_that_is_judged(capsys):
+    trainer = attach(build(3), verbose=0, gains_every=2)
+    held, optim_steps = [], trainer.optim_steps
+
+    def measured(batch):
+        optim_steps(batch)
+        held.append(held_copies(trainer.adept.pilot, trainer.loss_module.parameters()))
+
+    trainer.optim_steps = measured
+    trainer.train()
+    assert held == [1, 1 + CONFIGURED - 1, 1]
+    assert "adept" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("interval", "steps"), [("batch", 1), ("optim", CONFIGURED * MINIBATCHES)])
+def test_the_stride_multiplies_the_scheduled_rate(interval, steps):
+    choices = [(2, 1.0), (1, 3.0), (3, 0.5), (2, 1.0)]
+    trainer = build(4)
+    schedule = torch.optim.lr_scheduler.LambdaLR(trainer.optimizer, lambda step: 0.97**step)
+    LRSchedulerHook(schedule, interval=interval).register(trainer)
+    oracle = watched(attach(trainer, Scripted(choices), verbose=0))
+    trainer.train()
+    oracle.assert_rates(choices, lambda update: 0.01 * 0.97 ** (steps * update))
+    assert trainer.optimizer.param_groups[0]["lr"] == pytest.approx(0.01 * 0.97 ** (steps * 4))
+
+
+def test_control_resumes_through_save_and_load(tmp_path):
+    first = attach(build(3, save_trainer_file=tmp_path / "trainer"), SHORTENING, verbose=0)
+    first.train()
+    stride = first.adept.pilot.choice.stride
+    assert stride < 1.0
+    second = attach(build(4, save_trainer_file=tmp_path / "other"), SHORTENING, verbose=0)
+    oracle = watched(second)
+    second.load_from_file(tmp_path / "trainer")
+    second.train()
+    oracle.assert_rates([(CONFIGURED, stride)], lambda update: 0.01)
+
+
+@pytest.mark.parametrize("interval", ["batch", "optim"])
+def test_the_guard_ends_an_update(interval):
+    trainer = build(2)
+    schedule = torch.optim.lr_scheduler.LambdaLR(trainer.optimizer, lambda step: 0.97**step)
+    LRSchedulerHook(schedule, interval=interval).register(trainer)
+    attach(trainer, Scripted([(3, 1.0)], kl_stop=1e-9), verbose=0)
+    assert [steps for steps, _ in run(trainer)] == [MINIBATCHES, MINIBATCHES]
+    assert trainer.adept.pilot.update_metrics() == {"adept/epochs": 3.0, "adept/epochs_done": 1.0}
+    made = 2 if interval == "batch" else 2 * CONFIGURED * MINIBATCHES
+    assert trainer.optimizer.param_groups[0]["lr"] == pytest.approx(0.01 * 0.97**made)

@@ -6,7 +6,17 @@ pytest.importorskip("trl", reason="needs the environment of trl: make test-integ
 
 import torch
 from datasets import Dataset
-from recording import Recorder, assert_same_state, import_afresh
+from peft import LoraConfig
+from recording import (
+    SHORTENING,
+    Oracle,
+    Recorder,
+    Scripted,
+    assert_equal_bit_for_bit,
+    assert_same_state,
+    held_copies,
+    import_afresh,
+)
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer, SFTConfig, SFTTrainer
@@ -50,7 +60,7 @@ class Rewards:
         return [group[index % 4] for index in range(len(completions))]
 
 
-def build(tmp_path, kind=GRPOTrainer, *, steps=12, **options):
+def build(tmp_path, kind=GRPOTrainer, *, steps=12, lora=False, **options):
     options = {
         "output_dir": str(tmp_path),
         "per_device_train_batch_size": 4,
@@ -77,6 +87,7 @@ def build(tmp_path, kind=GRPOTrainer, *, steps=12, **options):
         args=KINDS[kind](**options),
         train_dataset=prompts,
         processing_class=tokenizer(),
+        peft_config=adapter() if lora else None,
     )
 
 
@@ -198,3 +209,102 @@ def test_a_missing_framework_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "trl", None)
     with pytest.raises(ImportError, match=r"pip install 'adept-rl\[trl\]'"):
         import_afresh("adept.integrations.trl")
+
+
+def watched(trainer):
+    """Return an oracle on a trainer's updates; the log-probability of each completion is worked out by itself."""
+    generated, kind = [], type(trainer)
+
+    class Seen(kind):
+        def _generate_and_score_completions(self, inputs):
+            generated.append(super()._generate_and_score_completions(inputs))
+            return generated[-1]
+
+    trainer.__class__ = Seen  # ADEPT calls the method of the class
+    names = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")
+    parameters = [parameter for parameter in trainer.model.parameters() if parameter.requires_grad]
+
+    def log_probs():
+        rows = []
+        for prompt, prompt_mask, completion, mask in zip(*(generated[-1][name] for name in names), strict=True):
+            asked, answered = prompt[prompt_mask.bool()], completion[mask.bool()]
+            with torch.no_grad():
+                logits = trainer.model(torch.cat([asked, answered])[None]).logits[0, len(asked) - 1 : -1]
+            chances = torch.log_softmax(logits.double() / trainer.temperature, 1)
+            rows.append(chances.gather(1, answered[:, None]).sum())
+        return torch.stack(rows)
+
+    trainer.create_optimizer_and_scheduler(trainer.args.max_steps)
+    return Oracle(trainer.adept.pilot, trainer.optimizer, 1, parameters, log_probs, lambda: generated[-1]["advantages"])
+
+
+def adapter():
+    return LoraConfig(r=2, lora_alpha=4, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("lora", [False, True])
+def test_watching_changes_nothing_and_the_slope_is_that_of_the_completions(kind, lora, tmp_path, capsys):
+    options = {"learning_rate": 0.05, "lora": lora, "max_completion_length": 8}
+    plain = build(tmp_path, kind, **options)
+    plain.train()
+    trainer = attach(build(tmp_path, kind, **options), gains_every=1)
+    oracle = watched(trainer)
+    capsys.readouterr()
+    trainer.train()
+    assert capsys.readouterr().out.endswith(f"adept: {trainer.adept.advice()}\n")
+    oracle.assert_verdicts()
+    assert [sorted(verdict.by_epoch) for verdict in oracle.verdicts[1:]] == [[1, 2]] * 3
+    assert_equal_bit_for_bit((trainer.model.state_dict(), plain.model.state_dict()))
+    logged = {name for entry in trainer.state.log_history for name in entry}
+    assert {"adept/slope_z", "adept/update_worth", "adept/gain_epoch_2", "adept/epochs_done"} < logged
+    # One copy at all times, one more for each pass but the last: of what is trained alone.
+    trained = [parameter for parameter in trainer.model.parameters() if parameter.requires_grad]
+    assert held_copies(trainer.adept.pilot, trained) == 1 + PLANNED - 1
+    if lora:
+        whole = sum(parameter.numel() for parameter in trainer.model.parameters())
+        assert sum(parameter.numel() for parameter in trained) < whole / 4
+
+
+def test_completions_beyond_the_limit_are_left_out(tmp_path):
+    trainer = attach(build(tmp_path), verbose=0, rows=3)
+    trainer.train()
+    assert trainer.adept.pilot.verdict.rows == 3  # every third of 8
+
+
+def test_the_stride_multiplies_the_scheduled_rate(tmp_path):
+    """The rate falls by a twelfth in every step of the plan, also in those that go by."""
+    choices = [(2, 1.0), (1, 3.0), (3, 0.5), (2, 1.0)]
+    trainer = attach(build(tmp_path, lr_scheduler_type="linear", warmup_steps=0), Scripted(choices), verbose=0)
+    oracle = watched(trainer)
+    trainer.train()
+    for number, (rates, (epochs, stride)) in enumerate(zip(oracle.rates, choices, strict=True)):
+        scheduled = [0.01 * (1 - (PLANNED * number + step) / 12) for step in range(epochs)]
+        assert rates[:epochs] == pytest.approx([rate * stride for rate in scheduled])
+    assert trainer.optimizer.param_groups[0]["lr"] == pytest.approx(0.0)
+
+
+def test_control_resumes_in_mid_stream(tmp_path):
+    """Step 7 is the second of the three planned ones of the third generation."""
+    saving = {"save_strategy": "steps", "save_steps": 7, "lr_scheduler_type": "constant"}
+    first = attach(build(tmp_path, steps=7, **saving), SHORTENING, verbose=0)
+    train(first)
+    stride = first.adept.pilot.choice.stride
+    assert stride < 1.0
+    second = attach(build(tmp_path, steps=9, **saving), SHORTENING, verbose=0)
+    rates = []
+
+    class Watch(TrainerCallback):
+        def on_train_begin(self, args, state, control, optimizer=None, **_):
+            inner = getattr(optimizer, "optimizer", optimizer)
+            inner.register_step_pre_hook(lambda optimizer, *_: rates.append(optimizer.param_groups[0]["lr"]))
+
+    second.add_callback(Watch())
+    second.train(resume_from_checkpoint=str(tmp_path / "checkpoint-7"))
+    assert rates == pytest.approx([0.01 * stride] * 2)
+
+
+def test_the_guard_ends_an_update(tmp_path):
+    trainer = attach(build(tmp_path, steps=6), Scripted([(3, 1.0)], kl_stop=1e-12), verbose=0)
+    assert [moved for moved, _ in train(trainer)] == [True, False, False] * 2
+    assert trainer.adept.pilot.update_metrics() == {"adept/epochs": 3.0, "adept/epochs_done": 1.0}
