@@ -272,26 +272,8 @@ def test_completions_beyond_the_limit_are_left_out(tmp_path):
     assert trainer.adept.pilot.verdict.rows == 3  # every third of 8
 
 
-def test_the_stride_multiplies_the_scheduled_rate(tmp_path):
-    """The rate falls by a twelfth in every step of the plan, also in those that go by."""
-    choices = [(2, 1.0), (1, 3.0), (3, 0.5), (2, 1.0)]
-    trainer = attach(build(tmp_path, lr_scheduler_type="linear", warmup_steps=0), Scripted(choices), verbose=0)
-    oracle = watched(trainer)
-    trainer.train()
-    for number, (rates, (epochs, stride)) in enumerate(zip(oracle.rates, choices, strict=True)):
-        scheduled = [0.01 * (1 - (PLANNED * number + step) / 12) for step in range(epochs)]
-        assert rates[:epochs] == pytest.approx([rate * stride for rate in scheduled])
-    assert trainer.optimizer.param_groups[0]["lr"] == pytest.approx(0.0)
-
-
-def test_control_resumes_in_mid_stream(tmp_path):
-    """Step 7 is the second of the three planned ones of the third generation."""
-    saving = {"save_strategy": "steps", "save_steps": 7, "lr_scheduler_type": "constant"}
-    first = attach(build(tmp_path, steps=7, **saving), SHORTENING, verbose=0)
-    train(first)
-    stride = first.adept.pilot.choice.stride
-    assert stride < 1.0
-    second = attach(build(tmp_path, steps=9, **saving), SHORTENING, verbose=0)
+def rates_of(trainer):
+    """Return a list that gets the learning rate of every step of the optimiser, also of those that go by."""
     rates = []
 
     class Watch(TrainerCallback):
@@ -299,7 +281,30 @@ def test_control_resumes_in_mid_stream(tmp_path):
             inner = getattr(optimizer, "optimizer", optimizer)
             inner.register_step_pre_hook(lambda optimizer, *_: rates.append(optimizer.param_groups[0]["lr"]))
 
-    second.add_callback(Watch())
+    trainer.add_callback(Watch())  # after ADEPT's own, so that it sees what the optimiser sees
+    return rates
+
+
+def test_the_stride_multiplies_the_scheduled_rate(tmp_path):
+    """The rate falls by a twelfth in every step of the plan, also in those that go by."""
+    choices = [(2, 1.0), (1, 3.0), (3, 0.5), (2, 1.0)]
+    trainer = attach(build(tmp_path, lr_scheduler_type="linear", warmup_steps=0), Scripted(choices), verbose=0)
+    rates = rates_of(trainer)
+    trainer.train()
+    strides = [stride for _, stride in choices for _ in range(PLANNED)]
+    assert rates == pytest.approx([0.01 * (1 - step / 12) * stride for step, stride in enumerate(strides)])
+    assert trainer.optimizer.param_groups[0]["lr"] == pytest.approx(0.0)
+
+
+def test_control_resumes_in_mid_stream(tmp_path):
+    """Step 7 is the first of the three planned ones of the third generation."""
+    saving = {"save_strategy": "steps", "save_steps": 7, "lr_scheduler_type": "constant"}
+    first = attach(build(tmp_path, steps=7, **saving), SHORTENING, verbose=0)
+    train(first)
+    stride = first.adept.pilot.choice.stride
+    assert stride < 1.0
+    second = attach(build(tmp_path, steps=9, **saving), SHORTENING, verbose=0)
+    rates = rates_of(second)
     second.train(resume_from_checkpoint=str(tmp_path / "checkpoint-7"))
     assert rates == pytest.approx([0.01 * stride] * 2)
 
