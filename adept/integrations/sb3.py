@@ -264,7 +264,7 @@ def _rows(model: Any, most: int) -> Rows:
     groups = time_groups(steps, environments)
     if hasattr(buffer, "hidden_states_pi"):
         return _sequences(model, groups)
-    chosen = chosen_rows(steps * environments, most)
+    chosen = chosen_rows(steps * environments, most, environments)
 
     def flat(values: Any) -> Any:
         if isinstance(values, dict):
