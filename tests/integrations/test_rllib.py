@@ -237,8 +237,7 @@ def test_the_stride_multiplies_the_scheduled_rate_and_control_resumes(tmp_path):
 
 def test_two_learners_have_one_choice_and_one_stride():
     """Each learner judges rows of its own; what they see differs, what they choose does not, guard included."""
-    control = {"name": "hindsight", "kl_limit": 1e-9, "dear": "compute"}
-    algorithm = attach(config(learners=2, lr=0.01), control, verbose=0, gains_every=1).build_algo()
+    algorithm = attach(config(learners=2, lr=0.01), recording.SHORTENING, verbose=0, gains_every=1).build_algo()
     algorithm.learner_group.foreach_learner(spied)
     done, _ = train(algorithm, 4)
     first, second = on_learners(algorithm, lambda learner: learner.seen)
@@ -248,7 +247,6 @@ def test_two_learners_have_one_choice_and_one_stride():
     assert first["rates"] == second["rates"]
     assert states[0] == states[1]
     assert first["strides"][-1][1] < 1.0
-    assert first["strides"][-1][0] < 7, "epochs are saved where the update leaves the preset's length"
     assert first["verdicts"][1:] != second["verdicts"][1:], "their rows are not the same"
     assert all(mine == others for mine, others in done)
 
