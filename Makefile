@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs docs-build test test-processors test-pythons lint format package install clean
+.PHONY: help demo docs docs-build test test-processors test-pythons faults lint format package install clean
 
 help:  ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -24,6 +24,9 @@ test-processors: install  ## the tests of numbers again, rounded as on other pro
 
 test-pythons:  ## the core and EnvPool's environments on Python 3.12 and 3.13, where those are installed
 	.ci/other_pythons 3.12 3.13
+
+faults: install  ## mutated files, wrong command lines, failing environments and SIGKILLs; ends at the first fault
+	$(BIN)/python -m tests.faults
 
 lint: install  ## ruff (lint and format) and mypy, changing nothing
 	$(BIN)/ruff check .

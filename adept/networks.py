@@ -378,6 +378,9 @@ class TorchActor:
         log_probs = distribution.log_prob(parameters, actions)
         if self._device.type == "cpu":
             return Decision(actions.numpy(), log_probs.numpy(), values.numpy())
+        return self._fetched(actions, log_probs, values)
+
+    def _fetched(self, actions: Tensor, log_probs: Tensor, values: Tensor) -> Decision:
         rows = actions.reshape(len(actions), -1).to(torch.float32)
         packed = torch.cat([log_probs[:, None], values[:, None], rows], 1).cpu().numpy()
         chosen = packed[:, 2].astype(np.int64) if self._discrete else packed[:, 2:]

@@ -172,7 +172,7 @@ class Trainer:
             "gradient_steps": self._gradient_steps,
             "flops": self._flops,
             "seconds": self._seconds,
-            "processor_seconds": self._processor_seconds,
+            "processor_seconds": None if math.isnan(self._processor_seconds) else self._processor_seconds,
             **self.planner.state(),
         }
         values["loss"], arrays = self.loss.state()
@@ -188,12 +188,13 @@ class Trainer:
         for name, part in self._parts().items():
             prefix = f"{name}/"
             own = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
-            if name in values:  # runs of before watching have none of it
+            if name in values or name != "watch":  # runs of before watching have none of it
                 part.load(values[name], own)
         self.iteration, self._episodes = values["iteration"], values["episodes"]
         self._gradient_steps, self._flops = values["gradient_steps"], values["flops"]
         self._seconds = values["seconds"]
-        self._processor_seconds = values.get("processor_seconds", math.nan)  # older runs did not count it
+        spent = values.get("processor_seconds")  # older runs did not count it
+        self._processor_seconds = math.nan if spent is None else spent
 
     def close(self) -> None:
         """Free the environments."""

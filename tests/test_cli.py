@@ -183,6 +183,28 @@ def test_a_video_of_another_kind_is_refused(trained: Path, capsys: pytest.Captur
     assert ".mp4 or .gif" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["eval", "--episodes", "0"], "episodes must be a whole number ≥ 1"),
+        (["eval", "--device", "nope"], "device 'nope' cannot be used here"),
+        (["eval", "--threads", "100000"], "the cores of this machine"),
+        (["play", "--episodes", "0"], "episodes must be a whole number ≥ 1"),
+        (["play", "--episodes", "-1"], "episodes must be a whole number ≥ 1"),
+    ],
+    ids=str,
+)
+def test_a_mistake_about_a_run_leaves_no_file(
+    words: list[str], message: str, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {file: file.stat().st_mtime_ns for file in trained.rglob("*")}
+    video = ["--video", str(tmp_path / "out.gif")] if words[0] == "play" else []
+    assert main([words[0], str(trained), *words[1:], *video]) == 2
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+    assert before == {file: file.stat().st_mtime_ns for file in trained.rglob("*")}
+
+
 def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     assert "train" in capsys.readouterr().out

@@ -22,6 +22,7 @@ from adept.probe.records import Records, load_records
 from adept.probe.stages import Search, branches_path, load_stages, search, write_branches
 from adept.probe.strides import BAND, ENOUGH, NOISES, UPDATES, strides
 from adept.report.statistics import Estimate
+from adept.runs.trust import import_named
 from adept.schedulers import scheduler_class, scheduler_options
 
 Arms = Annotated[tuple[int, ...] | None, Metavar("K")]
@@ -96,9 +97,10 @@ def probe(options: ProbeOptions) -> dict[str, Any]:
             f"probe: no rewards to feed to {options.scheduler}; give a study's folder, for example "
             "--records results/minigrid, or a folder of branches, for example --branches results/branches"
         )
-    known = scheduler_options(
-        scheduler_class(options.scheduler)
-    )  # a mistake in the name comes before the records are read
+    if ":" in options.scheduler:
+        import_named([options.scheduler])
+    # A mistake in the name comes before the records are read.
+    known = scheduler_options(scheduler_class(options.scheduler))
     for name in options.options:
         if name not in known:
             raise unknown_name(f"option of scheduler {options.scheduler!r}:", name, known)

@@ -148,6 +148,8 @@ def update_flops(config: Config | None, columns: Mapping[str, Array]) -> Array:
 
 def score_on_test_levels(rows: Sequence[Mapping[str, str]], step: float) -> float:
     """Return the mean return on test levels of the sampled policy at the end, over all episodes played there."""
+    needed = ("levels", "deterministic", "step", "episodes", "return_mean")
+    rows = [row for row in rows if all(name in row for name in needed)]  # a file of another version may lack some
     rows = [row for row in rows if row["levels"] == "test" and row["deterministic"].lower() in ("false", "0")]
     rows = [row for row in rows if float(row["step"]) == step]
     episodes = [float(row["episodes"]) for row in rows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 from collections.abc import Iterator, Mapping
@@ -37,6 +38,8 @@ class Checkpoint:
         values: dict[str, Any] = parse_json(arrays.pop("values").tobytes(), shape, "its values")
         if (schema := values.pop("schema")) != SCHEMA:
             raise ValueError(f"it has schema {schema}, this version reads {SCHEMA}")
+        if (digest := values.pop("digest", None)) is not None and digest != digest_of(values, arrays):
+            raise ValueError("its values or arrays are not those that were saved")
         if f"{values['iteration']:08d}" != self.file.stem:
             raise ValueError(f"it is of iteration {values['iteration']}, which is not what its name says")
         return values, arrays
@@ -46,11 +49,23 @@ def save_checkpoint(path: Path, values: Mapping[str, Any], arrays: Mapping[str, 
     """Write a checkpoint aside, move it into place, then remove all but the newest ones."""
     folder = path / FOLDER
     folder.mkdir(exist_ok=True)
-    text = np.frombuffer(json.dumps({"schema": SCHEMA, **values}).encode(), np.uint8)
+    plain = json.loads(json.dumps(values, allow_nan=False))  # as it will be read
+    saved = {"schema": SCHEMA, **plain, "digest": digest_of(plain, arrays)}
+    text = np.frombuffer(json.dumps(saved).encode(), np.uint8)
     file = folder / f"{values['iteration']:08d}.npz"
     write_aside(file, lambda stream: np.savez(stream, **{"values": text, **arrays}))  # type: ignore[arg-type]
     for old in _files(path)[KEEP:]:
         old.unlink()
+
+
+def digest_of(values: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
+    """Return what stands for a whole state: a part that is missing or changed is noticed. Older files have none."""
+    digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.data)
+    return digest.hexdigest()
 
 
 def checkpoints(path: Path) -> Iterator[Checkpoint]:

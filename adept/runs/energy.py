@@ -79,7 +79,7 @@ class EnergyMeter:
             "codecarbon": metadata.version("codecarbon"),
         }
         starts = [*self._before, reading]
-        total = {key: sum(start[key] for start in starts) for key in ("kwh", "cpu_kwh", "gpu_kwh", "ram_kwh")}
+        total = {key: sum(start.get(key, 0.0) for start in starts) for key in ("kwh", "cpu_kwh", "gpu_kwh", "ram_kwh")}
         self._path.mkdir(parents=True, exist_ok=True)
         write_aside(self._path / ENERGY, json.dumps({"schema": SCHEMA, **total, "starts": starts}, indent=2) + "\n")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -171,7 +172,7 @@ def _play(
 def frames(
     path: Path, *, episodes: int = 1, levels: str = "test", deterministic: bool = False, seed: int = 0,
     trust: bool = False,
-) -> Iterator[Array]:  # fmt: skip
+) -> Generator[Array, None, None]:  # fmt: skip
     """Yield frames of the saved policy at play."""
     config = _checked(path, episodes, levels, trust)
     environments: Environments = make_environments(
@@ -200,11 +201,18 @@ def write_video(path: Path, output: Path, **options: Any) -> int:
     settings: dict[str, Any] = {"fps": VIDEO_FRAMES_PER_SECOND, "macro_block_size": 2}
     if output.suffix == ".gif":
         settings = {"duration": 1000 / VIDEO_FRAMES_PER_SECOND, "loop": 0}
-    count = 0
-    with imageio.get_writer(output, **settings) as writer:
-        for frame in frames(path, **options):
-            writer.append_data(enlarged(frame))
-            count += 1
+    pictures = frames(path, **options)
+    first, count = next(pictures), 0  # a mistake comes before a file is made
+    try:
+        with imageio.get_writer(output, **settings) as writer:
+            for frame in itertools.chain([first], pictures):
+                writer.append_data(enlarged(frame))
+                count += 1
+    except BaseException:
+        output.unlink(missing_ok=True)
+        raise
+    finally:
+        pictures.close()
     return count
 
 

@@ -20,6 +20,8 @@ PATIENCE_SECONDS = 0.5
 
 def write_aside(path: Path, content: str | bytes | Callable[[IO[bytes]], None]) -> None:
     """Write a file beside its place and move it there, so that a reader sees the old or the new one, whole."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder, in the place of a file; remove it")
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         aside.unlink(missing_ok=True)

@@ -189,7 +189,7 @@ def array_of(content: bytes, where: str) -> Array:
         version = np.lib.format.read_magic(stream)
         read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
         shape, fortran, dtype = read(stream)
-    except (ValueError, KeyError, EOFError, RecursionError, SyntaxError, TypeError) as error:
+    except Exception as error:  # a header is parsed as Python's literals, with every error of its tokenizer and parser
         raise ValueError(f"{where} is no array: {_gist(error)}") from error
     start = stream.tell()
     plain = dtype.kind in "biufSU" and all(type(size) is int and size >= 0 for size in shape)

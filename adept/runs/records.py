@@ -7,6 +7,7 @@ Files are written aside and renamed, or appended to; nothing that was written is
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import logging
@@ -31,6 +32,8 @@ STATES = ("done", "running", "interrupted", "failed", "missing")
 ITERATIONS, EVALUATIONS, CONFIG, MACHINE, STATUS, ENERGY = (
     "iterations.csv", "evaluation.csv", "config.json", "machine.json", "status", "energy.json"
 )  # fmt: skip
+START_SHAPE = {"command?": str, "time?": str, "packages?": dict}
+ENERGY_SHAPE = {"kwh": float, "starts": [{"kwh": float}]}
 NUMBERS_OF_AN_EVALUATION = ("iteration", "step", "seed", "episodes", "return_mean", "return_std", "length_mean")
 
 log = logging.getLogger("adept")
@@ -58,6 +61,7 @@ class RunFolder:
         self.path, self.config = path, config
         self._rows: IO[str] | None = None
         self._names: list[str] = []
+        self._digest = hashlib.sha256()
         try:
             path.mkdir(parents=True, exist_ok=True)
             lock = take_lock(path / "lock")
@@ -86,19 +90,29 @@ class RunFolder:
             self._open(names)
         if names != self._names:
             raise ValueError(_other_columns(self.path / ITERATIONS, self._names, names))
-        assert self._rows is not None
-        self._rows.write(_line(_text(value) for value in record.values()))
-        self._rows.flush()
+        self._write(_line(_text(value) for value in record.values()))
 
     def _open(self, names: list[str]) -> None:
         path = self.path / ITERATIONS
-        begun = path.exists() and path.stat().st_size > 0  # a kill may have left it empty
-        self._names = _header(read_text(path, LARGEST_TABLE)) if begun else names
+        begun = read_text(path, LARGEST_TABLE) if path.exists() else ""  # a kill may have left it empty
+        self._names = _header(begun) if begun else names
         if names != self._names:
             raise ValueError(_other_columns(path, self._names, names))
+        self._digest = hashlib.sha256(begun.encode())
         self._rows = open_to_append(path)
         if not begun:
-            self._rows.write(_line(names))
+            self._write(_line(names))
+
+    def _write(self, line: str) -> None:
+        assert self._rows is not None
+        self._rows.write(line)
+        self._rows.flush()
+        self._digest.update(line.encode())
+
+    @property
+    def digest(self) -> str:
+        """What stands for all rows so far; a checkpoint holds it, so that a changed row is noticed."""
+        return self._digest.hexdigest()
 
     def sync(self) -> None:
         """Make sure that every row so far is on the disk, before a checkpoint counts on them."""
@@ -106,17 +120,13 @@ class RunFolder:
             self._rows.flush()
             os.fsync(self._rows.fileno())
 
-    def whole_rows(self) -> int:
-        """Return up to which iteration the rows are as they must be: row N is that of iteration N."""
-        path = self.path / ITERATIONS
-        if not path.exists():
-            return 0
-        columns, count = read_columns(path, quiet=True), 0
-        for count, iteration in enumerate(columns.get("iteration", ()), start=1):
-            if iteration != count:
-                return count - 1
-        # Where a row before the end was dropped, those after it are not at their places, and the loop has ended.
-        return count
+    def check_rows(self, iteration: int, digest: str | None) -> None:
+        """Refuse rows that are not those which a checkpoint of this iteration counts on."""
+        if (rows := whole_rows(self.path)) < iteration:
+            raise ValueError(f"iterations.csv has only {rows} whole rows of {iteration}")
+        lines = read_text(self.path / ITERATIONS, LARGEST_TABLE).splitlines(keepends=True)[: iteration + 1]
+        if digest is not None and hashlib.sha256("".join(lines).encode()).hexdigest() != digest:
+            raise ValueError(f"one of the first {iteration} rows of iterations.csv is not what was written")
 
     def truncate(self, iteration: int) -> None:
         """Drop the rows after an iteration: they came after the checkpoint, and will come again, equal."""
@@ -147,6 +157,20 @@ class RunFolder:
         if self._rows is not None:
             self._rows.close()
         self._lock.close()
+
+
+def whole_rows(path: Path) -> int:
+    """Return up to which iteration a run's rows are as they must be: row N is that of iteration N."""
+    if not (path / ITERATIONS).exists():
+        return 0
+    return _in_place(read_columns(path / ITERATIONS, quiet=True))
+
+
+def _in_place(columns: Columns) -> int:
+    """Return how many rows stand at their places; where one is missing, those after it do not."""
+    iterations = columns.get("iteration", np.empty(0))
+    wrong = np.flatnonzero(iterations != np.arange(1, len(iterations) + 1))
+    return int(wrong[0]) if len(wrong) else len(iterations)
 
 
 def append_evaluation(path: Path, row: Mapping[str, Any]) -> None:
@@ -211,7 +235,7 @@ def read_starts(path: Path) -> list[dict[str, Any]]:
     file = path / MACHINE
     if not file.exists():
         return []
-    starts: list[dict[str, Any]] = read_json(file, {"starts": [{"command?": str, "time?": str}]})["starts"]
+    starts: list[dict[str, Any]] = read_json(file, {"starts": [START_SHAPE]})["starts"]
     return starts
 
 
@@ -220,7 +244,7 @@ def read_energy(path: Path) -> dict[str, Any] | None:
     file = path / ENERGY
     if not file.exists():
         return None
-    energy: dict[str, Any] = read_json(file, {"kwh": float, "starts": [{"kwh": float}]})
+    energy: dict[str, Any] = read_json(file, ENERGY_SHAPE)
     return energy
 
 
@@ -228,9 +252,12 @@ def read_iterations(path: Path) -> Columns:
     """Return the columns of iterations.csv; empty where there is none.
 
     A last line cut short by a kill does not count. Other rows that cannot be read are left out, counted in
-    `unreadable`, and reported.
+    `unreadable`, and reported; so are rows that are missing.
     """
-    return read_columns(path / ITERATIONS)
+    columns = read_columns(path / ITERATIONS)
+    if columns and (rows := _in_place(columns)) < len(columns["iteration"]):
+        log.warning("%s: after row %d rows are missing, or not in their order", path / ITERATIONS, rows)
+    return columns
 
 
 def read_columns(path: Path, *, quiet: bool = False) -> Columns:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import math
 import signal
 import sys
@@ -29,10 +30,13 @@ from adept.runs.records import (
     read_config,
     read_evaluations,
     read_status,
+    whole_rows,
 )
 from adept.runs.summary import summary
 from adept.runs.tracking import TensorBoard, Tracker, WeightsAndBiases
 from adept.training import Record, Trainer
+
+log = logging.getLogger("adept")
 
 OnRecord = Callable[[Record], None]
 
@@ -62,7 +66,9 @@ def run_one(
     if read_status(path)["state"] == "done":
         if read_config(path) != config:
             raise ValueError(f"{path} holds a run of another configuration; choose another --out")
-        return summary(path)
+        if (rows := whole_rows(path)) == config.iterations:
+            return summary(path)
+        log.warning("%s is marked done, but has %d whole rows of %d; continuing it", path, rows, config.iterations)
     execution = execution or Execution()
     # The trainer comes first: a mistake that it finds leaves no folder behind.
     with asked_to_stop() as stop, contextlib.closing(Trainer(config, execution)) as trainer:
@@ -77,13 +83,13 @@ def run_one(
             if test_episodes and not _evaluated(path, trainer.iteration):
                 result = evaluate(path, episodes=test_episodes, execution=execution, trust=True, on_episode=on_episode)
                 append_evaluation(path, result.row())
-            if (whole := folder.whole_rows()) != trainer.iteration:
+            if (whole := whole_rows(path)) != trainer.iteration:
                 raise ValueError(f"{path} has {whole} whole rows of {trainer.iteration}: something else wrote there")
             folder.set_status("done", iteration=trainer.iteration)
             return summary(path)
         except BaseException as error:
             state = "interrupted" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed"
-            with contextlib.suppress(OSError):  # a full disk, for one, must not hide the error
+            with contextlib.suppress(OSError, ValueError):  # a full disk, for one, must not hide the error
                 folder.set_status(state, error=f"{type(error).__name__}: {error}")
             if next(checkpoints(path), None) is not None:
                 error.add_note(f"the run is kept in {path}; the same command continues it from its last checkpoint")
@@ -99,14 +105,13 @@ def _evaluated(path: Path, iteration: int) -> bool:
 
 def resume(trainer: Trainer, folder: RunFolder) -> None:
     """Load the newest checkpoint that is whole, fits, and whose rows are all there; drop the rows after it."""
-    rows, failed = folder.whole_rows(), None
+    failed = None
     for checkpoint in checkpoints(folder.path):
         try:
             values, arrays = checkpoint.read()
             if not 0 < values["iteration"] <= trainer.config.iterations:
                 raise ValueError(f"it is of iteration {values['iteration']} of {trainer.config.iterations}")
-            if values["iteration"] > rows:
-                raise ValueError(f"iterations.csv has only {rows} whole rows of {values['iteration']}")
+            folder.check_rows(values["iteration"], values.get("rows"))
             trainer.load(values, arrays)
             break
         except Exception as error:  # whatever a damaged state does to the parts that load it
@@ -147,7 +152,8 @@ def _train(
             last = trainer.iteration >= min(end, trainer.config.iterations)
             if stop.is_set() or last or time.monotonic() - saved >= checkpoint_seconds:
                 folder.sync()
-                save_checkpoint(folder.path, *trainer.state())
+                values, arrays = trainer.state()
+                save_checkpoint(folder.path, {**values, "rows": folder.digest}, arrays)
                 folder.set_status("running", iteration=trainer.iteration)
                 saved = time.monotonic()
             if stop.is_set() or last:

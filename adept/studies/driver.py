@@ -72,7 +72,8 @@ def check_runs(study: Study, execution: Execution, trust: bool) -> None:
     for task in study.tasks:
         for method in study.methods:
             config = study.config(method.name, task, study.seeds[0])
-            kinds.setdefault((task, config.algo, config.network, *named_schedulers(config)), config)
+            kind = (task, config.algo, config.network, str(config.batch_size), *named_schedulers(config))
+            kinds.setdefault(kind, config)
     named = [name for config in kinds.values() for name in (*named_schedulers(config), *named_environments(config))]
     require_trust(named, trust, f"study {study.name!r}")
     import_named(named)

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from adept.runs.files import write_aside
-from adept.runs.foreign import Archive, Array, open_archive, parse_json
-from adept.runs.records import Columns, is_evaluation
+from adept.runs.foreign import Archive, Array, fit, open_archive, parse_json
+from adept.runs.records import ENERGY_SHAPE, START_SHAPE, Columns, is_evaluation
 from adept.studies import packing_schema_1
 
 SCHEMA = 2
@@ -43,7 +43,7 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 RUN = {
     "method": str, "task": str, "seed": int, "columns": [str], "rows": int, "config": dict,
     "status": {"state": str, "iteration?": int, "error?": str}, "evaluations": [dict],
-    "starts": [{"command?": str, "time?": str}], "energy": (dict, type(None)),
+    "starts": [START_SHAPE], "energy": (dict, type(None)),
 }  # fmt: skip
 """The shape of one run in the index."""
 
@@ -118,6 +118,8 @@ def _entries(text: bytes, schema: int) -> list[dict[str, Any]]:
             raise ValueError("the index lists fewer than no rows, a column twice, or unknown keys")
         if not all(is_evaluation(row) for row in entry["evaluations"]):
             raise ValueError("the index has an evaluation that is not one")
+        if entry["energy"] is not None:
+            fit(entry["energy"], ENERGY_SHAPE, "the index: energy")
     return list(index["runs"])
 
 

@@ -47,6 +47,7 @@ def edit(change: Callable[[dict[str, Any], dict[str, Any]], None]) -> Callable[[
         with np.load(file) as archive:
             arrays = dict(archive)
         values = json.loads(arrays.pop("values").tobytes())
+        values.pop("digest")  # as in older files: what loads a state must notice by itself
         change(values, arrays)
         np.savez(file, values=np.frombuffer(json.dumps(values).encode(), np.uint8), **arrays)
 
@@ -78,6 +79,15 @@ def replaced(name: str, value: Any) -> Callable[[Path], None]:
     return edit(change)
 
 
+def another_number(file: Path) -> None:
+    """A well-formed archive in which one count is another."""
+    with np.load(file) as archive:
+        arrays = dict(archive)
+    values = json.loads(arrays["values"].tobytes())
+    values["episodes"] += 1
+    np.savez(file, **{**arrays, "values": np.frombuffer(json.dumps(values).encode(), np.uint8)})
+
+
 DAMAGES: dict[str, Callable[[Path], None]] = {
     "empty": lambda file: file.write_bytes(b""),
     "half": lambda file: file.write_bytes(file.read_bytes()[: file.stat().st_size // 2]),
@@ -92,6 +102,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "values of text": edit(lambda values, arrays: values.update(scheduler="x")),
     "wrong shape": replaced("collector/episode_return", np.zeros(9)),
     "another schema": replaced("schema", 99),
+    "another number": another_number,
 }
 
 
@@ -133,11 +144,27 @@ def test_rows_that_are_missing_are_made_again_from_an_older_checkpoint(
     assert "iterations.csv has only 6 whole rows of 7" in caplog.text
     assert rows(path) == rows(whole)
     os.system(f"rm -r {path}; cp -r {cut} {path}")
+    table.write_text("".join([*lines[:7], lines[7][:-3] + "\n"]))  # the last number of the seventh is cut short
+    run_one(small(), path, REFERENCE)
+    assert "one of the first 7 rows of iterations.csv is not what was written" in caplog.text
+    assert rows(path) == rows(whole)
+    os.system(f"rm -r {path}; cp -r {cut} {path}")
     table.write_text("".join([*lines[:3], *lines[4:]]))  # the third is gone: no checkpoint is so old
     before = table.read_text()
     with pytest.raises(ValueError, match="has only 2 whole rows"):
         run_one(small(), path, REFERENCE)
     assert table.read_text() == before
+
+
+def test_a_run_marked_done_without_all_its_rows_goes_on(
+    tmp_path: Path, whole: Path, cut: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "run"
+    os.system(f"cp -r {cut} {path}")
+    (path / "status").write_text('{"schema": 1, "state": "done", "iteration": 12}')
+    assert run_one(small(), path, REFERENCE)["iteration"] == 12
+    assert "marked done, but has 8 whole rows of 12" in caplog.text
+    assert rows(path) == rows(whole)
 
 
 @pytest.fixture(scope="module")
