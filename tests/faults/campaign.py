@@ -18,7 +18,7 @@ from typing import Any
 
 from adept.cli import main
 
-HANG_SECONDS = 300
+HANG_SECONDS = 600
 """Longer than any command here takes on a slow and busy machine."""
 EVIL = "evil_module"
 """The module that mutated files name; importing it leaves a file behind."""

@@ -20,7 +20,7 @@ from adept.studies.results import load_results
 from tests.faults import worlds
 from tests.faults.campaign import Campaign, Fault, command, ended, forked, hang_limit, require_nothing_left
 
-END_SECONDS = 300
+END_SECONDS = 900
 MOST_KILLS = 40
 CLOCK = ("seconds", "processor_seconds", "rows")
 """What differs between a run and its repetition: times, and what stands for rows that hold times."""
