@@ -108,7 +108,7 @@ def show(results: StudyResults, rows: Sequence[dict[str, Any]]) -> None:
     baseline = next(method.label for method in study.methods if method.name == study.baseline)
     table = Table(title=study.title, title_justify="left", title_style="bold")
     for name in ("method", "runs", "return over the run", "lowest to highest seed", "at the end", "epochs"):
-        table.add_column(name, justify="left" if name == "method" else "right")
+        table.add_column(name, justify="left" if name == "method" else "right", no_wrap=name == "method")
     table.add_column("update FLOPs", justify="right")
     for row in rows:
         span = " to ".join(number(_known(row[end])) for end in ("lowest", "highest"))
