@@ -36,7 +36,7 @@ def parts(campaign: Campaign, share: float) -> dict[str, Callable[[], None]]:
 
     found: dict[str, Callable[[], None]] = {
         "lines": lambda: lines.mistakes(campaign, times(120)),
-        "readers": lambda: files.readers(campaign, study(), times(600)),
+        "readers": lambda: files.readers(campaign, study(), times(400)),
         "declared": lambda: files.declared(campaign, study(), times(400)),
         "packed": lambda: files.packed(campaign, study(), times(200)),
         "resumed": lambda: files.resumed(campaign, times(200)),
@@ -48,7 +48,7 @@ def parts(campaign: Campaign, share: float) -> dict[str, Callable[[], None]]:
     }
     for name, config in kills.families().items():
         found[f"kills: {name}"] = lambda name=name, config=config: kills.kill_family(  # type: ignore[misc]
-            campaign, name, config, times(12)
+            campaign, name, config, times(6)
         )
     return found
 
