@@ -91,14 +91,15 @@ def table(trials: list[Row]) -> str:
     settings = defaultdict(list)
     for row in trials:
         if row["setting"] != BASELINE and (row["task"], row["seed"]) in presets:
-            settings[row["setting"], row["options"], row["commit"]].append(row)
+            settings[row["setting"], row["options"]].append(row)
     names = [task.partition("/")[2] for task in tasks]
     lines = [
-        f"| setting | options | commit | ahead | {' | '.join(names)} | update FLOPs |",
+        f"| setting | options | commits | ahead | {' | '.join(names)} | update FLOPs |",
         f"| --- | --- | --- | ---: | {' | '.join('---:' for _ in tasks)} | ---: |",
         f"| preset | | | | {' | '.join(_scores(spread[task]) for task in tasks)} | 100 % |",
     ]
-    for (setting, options, commit), rows in sorted(settings.items()):
+    for (setting, options), rows in sorted(settings.items()):
+        commits = ", ".join(sorted({row["commit"] for row in rows}))
         ahead, costs, cells = 0, defaultdict(list), defaultdict(list)
         for row in rows:
             preset = presets[row["task"], row["seed"]]
@@ -109,7 +110,7 @@ def table(trials: list[Row]) -> str:
         shown = ", ".join(f"{name} {value}" for name, value in json.loads(options).items())
         share = np.mean([np.mean(each) for each in costs.values()])
         differences = " | ".join(_difference(cells[task]) for task in tasks)
-        lead = f"{setting} | {shown} | {commit} | {ahead} of {len(rows)}"
+        lead = f"{setting} | {shown} | {commits} | {ahead} of {len(rows)}"
         lines.append(f"| {lead} | {differences} | {100 * share:.0f} % |")
     return "\n".join(lines)
 
@@ -119,11 +120,15 @@ def _scores(values: list[float]) -> str:
 
 
 def _difference(values: list[float]) -> str:
-    """Return the mean paired difference and its standard error."""
+    """Return the mean paired difference, and its standard error where there is more than one seed."""
     if not values:
         return ""
-    error = np.std(values, ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
-    return f"{np.mean(values):+.2g} ± {error:.1g}" if len(values) > 1 else f"{values[0]:+.2g}"
+    largest = max(abs(value) for value in values)
+    digits = 0 if largest >= 10 else 1 if largest >= 1 else 3
+    if len(values) == 1:
+        return f"{values[0]:+.{digits}f}"
+    error = np.std(values, ddof=1) / math.sqrt(len(values))
+    return f"{np.mean(values):+.{digits}f} ± {error:.{digits}f}"
 
 
 def write() -> None:
