@@ -216,41 +216,36 @@ def _row(runs: Sequence[dict[str, float]]) -> str:
 
 
 def overhead(options: argparse.Namespace) -> None:
-    """Train without and with advice in turns, in one process; print the processor time that advice adds.
+    """Train two equal models in one process, one with advice, an iteration each in turns; print what advice adds.
 
-    Two figures: how much longer the runs with advice took, pair by pair, and the share of a run with advice that was
-    spent inside the callback. Both runs of a pair do the same updates, bit for bit.
+    Both do the same updates, bit for bit. As they take turns, what else the machine does falls on both alike. `added`
+    is the mean difference of the pairs over the mean without advice.
     """
     import torch
     from stable_baselines3 import PPO
 
     from adept.integrations.sb3 import AdeptCallback
 
-    class Timed(AdeptCallback):
-        inside = 0.0
-
-        def _on_rollout_end(self) -> None:
-            start = time.process_time()
-            super()._on_rollout_end()
-            self.inside += time.process_time() - start
-
     torch.set_num_threads(1)
-    print("| task | processor s without | with advice | added | inside the callback |\n| --- | --- | --- | --- | --- |")
+    print("| task | iterations | processor s without | with advice | added | standard error |")
+    print("| --- | --- | --- | --- | --- | --- |")
     for task in options.tasks:
+        models = {watched: PPO("MlpPolicy", environment(task, 1), seed=1, device="cpu") for watched in (False, True)}
+        callback = AdeptCallback(verbose=0)
         spent: dict[bool, list[float]] = {False: [], True: []}
-        inside: list[float] = []
-        for pair in range(options.pairs):
-            for watched in (pair % 2 == 1, pair % 2 == 0):  # each goes first as often as the other
-                model = PPO("MlpPolicy", environment(task, 1), seed=1, device="cpu")
-                callback = Timed(verbose=0)
+        for iteration in range(options.iterations):
+            for watched in (iteration % 2 == 1, iteration % 2 == 0):  # each goes first as often as the other
                 start = time.process_time()
-                model.learn(options.steps, callback=callback if watched else None)
+                models[watched].learn(2048, callback=callback if watched else None, reset_num_timesteps=False)
                 spent[watched].append(time.process_time() - start)
-                inside += [callback.inside / spent[watched][-1]] * watched
-        plain, advised = (np.array(spent[key]) for key in (False, True))
-        added = 100 * (float(np.sum(advised) / np.sum(plain)) - 1)
-        share = 100 * float(np.mean(inside))
-        print(f"| {task} | {plain.sum():.1f} | {advised.sum():.1f} | {added:+.1f} % | {share:.1f} % |", flush=True)
+        plain, advised = (np.array(spent[key][1:]) for key in (False, True))  # the first iteration judges nothing
+        added = (advised - plain) / plain.mean()
+        error = added.std(ddof=1) / np.sqrt(len(added))
+        print(
+            f"| {task} | {len(plain)} | {plain.mean():.2f} | {advised.mean():.2f} | {100 * added.mean():+.1f} % "
+            f"| {100 * error:.1f} % |",
+            flush=True,
+        )
 
 
 def main() -> None:
@@ -266,8 +261,7 @@ def main() -> None:
         command.set_defaults(call=call)
     measuring = commands.add_parser("overhead")
     measuring.add_argument("--tasks", nargs="+", default=["CartPole-v1", "Pendulum-v1"])
-    measuring.add_argument("--pairs", type=int, default=4)
-    measuring.add_argument("--steps", type=int, default=20_480)
+    measuring.add_argument("--iterations", type=int, default=21)
     measuring.set_defaults(call=overhead)
     options = parser.parse_args()
     options.call(options)
