@@ -192,7 +192,7 @@ def _on_epochs(table: Mapping[str, Floats], found: Finding, epoch_flops: float |
         return []
     first, last = found.enough + 1, found.epochs
     which = f"Epoch {last} adds" if first == last else f"Epochs {first} to {last} add"
-    done = table.get("epochs_done", table["epochs"])
+    done = table["epochs_done"] if "epochs_done" in table else table["epochs"]
     wasted = np.maximum(done - found.enough, 0)
     waste = []
     if "update_seconds" in table:

@@ -88,6 +88,15 @@ def test_epochs_that_gain_nothing_and_what_they_cost():
     assert "Try 2 epochs with the learning rate × 4" in text
 
 
+def test_either_column_of_epochs_is_enough():
+    """A report hands over the epochs done alone, a loop of one's own perhaps the epochs planned."""
+    table = columns(gains={1: 0.4, 2: 0.8, 4: 0.8, 8: 0.8})
+    both = advise(table)
+    assert "Try 2 epochs" in str(both)
+    for column in ("epochs", "epochs_done"):
+        assert advise({name: values for name, values in table.items() if name != column}).sentences == both.sentences
+
+
 def test_epochs_that_lose_call_for_no_larger_learning_rate():
     text = advise(columns(gains={1: 0.6, 2: 1.0, 4: 0.9, 8: 0.6}, noise=0.1)).sentences[-1]
     assert "Epochs 3 to 8 add -0." in text
