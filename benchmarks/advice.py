@@ -2,6 +2,7 @@
 
 python benchmarks/advice.py run      makes the runs that are missing in results/advice
 python benchmarks/advice.py table    prints what is said of each, and whether it is right
+python benchmarks/advice.py page     writes that into docs/hindsight.md
 
 | kind | what is done | right is |
 | --- | --- | --- |
@@ -19,6 +20,7 @@ import csv
 import gzip
 import io
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,11 +35,12 @@ from adept.hindsight.advice import Advice  # noqa: E402
 from adept.presets import preset  # noqa: E402
 from adept.runs.advice import advice_of  # noqa: E402
 from adept.training import train  # noqa: E402
+from benchmarks.page import write  # noqa: E402
 
 KEPT = ("iteration", "step", "score", "epochs_done", "learning_rate", "flops", "update_seconds")
 
 
-def cartpole(seed: int, factor: float = 1.0, epochs: int = 8, steps: int = 100_000) -> Config:
+def cartpole(seed: int, factor: float = 1.0, epochs: int = 8, steps: int = 50_000) -> Config:
     base = preset("gymnasium/CartPole-v1", scheduler="fixed")
     rate = base.learning_rate * factor
     return replace(base, steps=steps, seed=seed, arms=(epochs,), learning_rate=rate, watch_every=2)
@@ -53,8 +56,8 @@ CELLS: list[tuple[str, str, Config]] = [
     *((f"over-{seed}", "over", cartpole(seed, 10.0)) for seed in (1, 2)),
     *((f"epochs-{seed}", "epochs", cartpole(seed, epochs=30)) for seed in (1, 2)),
     *((f"good-{seed}", "good", cartpole(seed)) for seed in (1, 2)),
-    ("solved-1", "solved", cartpole(3, steps=200_000)),
-    ("solved-2", "solved", doorkey(3)),
+    *((f"solved-{seed}", "solved", cartpole(seed, epochs=20, steps=80_000)) for seed in (1, 2)),
+    ("solved-3", "solved", doorkey(3)),
 ]
 """Runs of CartPole, whose preset is `good` with 8 epochs; the last is DoorKey-6x6, where large K harms once solved."""
 
@@ -95,26 +98,38 @@ def read(name: str) -> dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]]:
     return {key: np.array([float(row[key]) for row in rows]) for key in rows[0]}
 
 
-def table() -> str:
-    lines = ["| run | final score | right | advice |", "| --- | --- | --- | --- |"]
+def judged() -> Iterator[tuple[str, str, float, Advice, bool]]:
+    """Yield name, kind, final score, advice and whether it is right, for each run that was made."""
     for name, kind, config in CELLS:
         if (RESULTS / f"{name}.csv.gz").exists():
             columns = read(name)
             advice = advice_of(config, columns)
-            score = columns["score"][-1]
-            lines.append(f"| {name} | {score:.3g} | {'yes' if right(kind, advice) else 'no'} | {advice} |")
-    return "\n".join(lines)
+            yield name, kind, float(columns["score"][-1]), advice, right(kind, advice)
+
+
+def table() -> str:
+    """Return how many runs are judged rightly, and what is said of each, in Markdown."""
+    lines = ["| run | final score | right | advice |", "| --- | --- | --- | --- |"]
+    runs = list(judged())
+    if not runs:
+        return "Not measured yet: `python benchmarks/advice.py run`, then `page`."
+    for name, _, score, advice, correct in runs:
+        lines.append(f"| {name} | {score:.3g} | {'yes' if correct else 'no'} | {advice} |")
+    rightly = sum(correct for *_, correct in runs)
+    return f"The advice is right on {rightly} of {len(runs)} runs.\n\n" + "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("run", "table"))
+    parser.add_argument("command", choices=("run", "table", "page"))
+    parser.add_argument("--only", default="", help="runs whose names begin so")
     options = parser.parse_args()
-    if options.command == "table":
-        print(table())
+    if options.command != "run":
+        print(table() if options.command == "table" else write("advice", table()))
         return
     for name, _, config in CELLS:
-        run(name, config)
+        if name.startswith(options.only):
+            run(name, config)
 
 
 if __name__ == "__main__":

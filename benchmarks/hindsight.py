@@ -2,7 +2,7 @@
 
 python benchmarks/hindsight.py run [--only pybullet]    measures what is missing in results/hindsight, by repeats
 python benchmarks/hindsight.py table                    prints agreement and correlations from the stored rows
-python benchmarks/hindsight.py figure                   draws docs/images/truth.svg from them
+python benchmarks/hindsight.py page                     writes them and their figure into docs/hindsight.md
 
 A run of the preset is stopped at several stages. From each stage, and for each of several rollouts, one update is made,
 and its parameters are kept before it (θ₀), after several epochs (θ_k) and at 0.75 and 1.25 of its length. The next
@@ -45,6 +45,7 @@ from adept.probe.branches import with_generator  # noqa: E402
 from adept.seeding import stream_seed  # noqa: E402
 from adept.training import Trainer  # noqa: E402
 from adept.watching import LearnerWeights  # noqa: E402
+from benchmarks import truth  # noqa: E402
 
 State = tuple[dict[str, Any], dict[str, Any]]
 
@@ -238,22 +239,26 @@ def read(path: Path) -> list[dict[str, float]]:
         return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
 
 
+def stored() -> list[truth.Run]:
+    """Return the rows of the runs that were measured."""
+    paths = {(task, seed): (plan.marks, result_path(task, seed)) for task, seed, plan in CELLS}
+    return [truth.Run(*cell, marks, read(path)) for cell, (marks, path) in paths.items() if path.exists()]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("run", "table", "figure"))
+    parser.add_argument("command", choices=("run", "table", "page"))
     parser.add_argument("--only", default="", help="tasks whose names begin so")
+    parser.add_argument("--stages", type=int, nargs="+", help="these stages alone")
     parser.add_argument("--repeats", type=int, help="repeats at each stage, to begin with fewer")
     options = parser.parse_args()
     if options.command != "run":
-        from benchmarks import truth
-
-        cells = [(*cell[:2], cell[2].marks, result_path(*cell[:2])) for cell in CELLS]
-        stored = [truth.Run(task, seed, marks, read(path)) for task, seed, marks, path in cells if path.exists()]
-        print(truth.table(stored) if options.command == "table" else truth.figure(stored))
+        print(truth.table(stored()) if options.command == "table" else truth.page(stored()))
         return
     for task, seed, plan in CELLS:
-        if task.startswith(options.only):
-            run(task, seed, replace(plan, repeats=options.repeats or plan.repeats))
+        stages = tuple(stage for stage in plan.stages if stage in (options.stages or plan.stages))
+        if task.startswith(options.only) and stages:
+            run(task, seed, replace(plan, stages=stages, repeats=options.repeats or plan.repeats))
             print(result_path(task, seed).name, flush=True)
 
 

@@ -10,8 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.page import write
+
 FIGURE = Path(__file__).resolve().parent.parent / "docs" / "images" / "truth.svg"
 Array = np.ndarray[Any, np.dtype[np.float64]]
+Rows = np.ndarray[Any, np.dtype[np.int64]]
 SLOPE = (-1.25, -0.75)
 """The pair of candidates, lengths as negative numbers, whose difference the slope foretells."""
 NAMES = {"said": "hindsight", "reward": "the paper's reward"}
@@ -79,39 +82,46 @@ def questions(runs: Sequence[Run]) -> dict[str, list[Point]]:
     return found
 
 
-def agreement(found: Sequence[Point], name: str) -> float:
-    """Return the share of signs that agree, a state counting as much as its truth is sure."""
+def agreement(found: Sequence[Point], name: str) -> Callable[[Rows], float]:
+    """Return the share of signs that agree on some points, a state counting as much as its truth is sure."""
     weight = np.array([abs(point.z("truth")) for point in found])
     agrees = np.array([point.agrees(name) for point in found])
-    return float(agrees @ weight / weight.sum()) if weight.any() else math.nan
+
+    def share(rows: Rows) -> float:
+        return float(agrees[rows] @ weight[rows] / weight[rows].sum()) if weight[rows].any() else math.nan
+
+    return share
 
 
-def correlation(found: Sequence[Point], name: str) -> float:
-    """Return Spearman's correlation with the truth, both as means over repeats in standard errors."""
-    said, truth = (ranks(np.array([point.z(each) for point in found])) for each in (name, "truth"))
-    return float(np.corrcoef(said, truth)[0, 1]) if said.std() and truth.std() else math.nan
+def correlation(found: Sequence[Point], name: str) -> Callable[[Rows], float]:
+    """Return Spearman's correlation with the truth on some points, both as means over repeats in standard errors."""
+    said, truth = (np.array([point.z(each) for point in found]) for each in (name, "truth"))
+
+    def spearman(rows: Rows) -> float:
+        one, other = ranks(said[rows]), ranks(truth[rows])
+        return float(np.corrcoef(one, other)[0, 1]) if one.std() and other.std() else math.nan
+
+    return spearman
 
 
 def ranks(values: Array) -> Array:
     """Return ranks from 0; equal values share the mean of theirs."""
-    return np.array([np.mean(np.flatnonzero(np.sort(values) == value)) for value in values])
+    return np.array((values[:, None] > values).sum(1) + ((values[:, None] == values).sum(1) - 1) / 2)
 
 
-def interval(found: Sequence[Point], statistic: Callable[[Sequence[Point]], float], draws: int = 1000) -> str:
+def interval(found: Sequence[Point], statistic: Callable[[Rows], float], draws: int = 1000) -> str:
     """Return a statistic and its 95 % interval when whole states are drawn again."""
-    by_state: dict[str, list[Point]] = {}
-    for point in found:
-        by_state.setdefault(point.state, []).append(point)
-    rng, names = np.random.default_rng(0), list(by_state)
-    drawn = []
+    names = [point.state for point in found]
+    by_state = [np.flatnonzero(np.array(names) == name) for name in dict.fromkeys(names)]
+    rng, drawn = np.random.default_rng(0), []
     for _ in range(draws):
-        chosen = rng.integers(len(names), size=len(names))
-        drawn.append(statistic([point for index in chosen for point in by_state[names[index]]]))
+        chosen = rng.integers(len(by_state), size=len(by_state))
+        drawn.append(statistic(np.concatenate([by_state[index] for index in chosen])))
     known = [value for value in drawn if math.isfinite(value)]
     if not known:
         return "not known"
     low, high = np.quantile(known, [0.025, 0.975])
-    return f"{statistic(found):.2f} [{low:.2f}, {high:.2f}]"
+    return f"{statistic(np.arange(len(found))):.2f} [{low:.2f}, {high:.2f}]"
 
 
 def table(runs: Sequence[Run]) -> str:
@@ -126,12 +136,31 @@ def table(runs: Sequence[Run]) -> str:
             states = len({point.state for point in found})
             if states >= FEWEST:
                 cells = [
-                    interval(found, lambda part, measure=measure, name=name: measure(part, name))  # type: ignore[misc]
-                    for measure in (agreement, correlation)
-                    for name in NAMES
+                    interval(found, measure(found, name)) for measure in (agreement, correlation) for name in NAMES
                 ]
                 lines.append(f"| {family or 'all'} | {question} | {states} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def block(runs: Sequence[Run]) -> str:
+    """Return the page's block: the table, what it was measured on, and the figure."""
+    if not runs:
+        return "Not measured yet: `python benchmarks/hindsight.py run`, then `page`."
+    tasks = ", ".join(f"{run.task} (seed {run.seed})" for run in runs)
+    repeats = {len({row["repeat"] for row in run.rows if row["stage"] == stage})
+               for run in runs for stage in {row["stage"] for row in run.rows}}  # fmt: skip
+    span = f"{min(repeats)}" if len(repeats) == 1 else f"{min(repeats)} to {max(repeats)}"
+    rows = sum(len(run.rows) for run in runs)
+    return (
+        f"{table(runs)}\n\n{tasks}; {span} updates per state, {rows} policies played. Rows: `results/hindsight`.\n\n"
+        f"![What was said of updates against the true returns](images/{FIGURE.name})"
+    )
+
+
+def page(runs: Sequence[Run]) -> str:
+    """Draw the figure and write the block; return the page's name."""
+    figure(runs)
+    return write("truth", block(runs))
 
 
 def figure(runs: Sequence[Run]) -> str:

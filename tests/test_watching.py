@@ -98,11 +98,17 @@ def test_the_columns_are_those_of_the_estimates() -> None:
         assert records[4][name] == pytest.approx(expected, rel=1e-3, abs=1e-6)
 
 
-@pytest.mark.parametrize("fast", [True, False])
-@pytest.mark.parametrize("settings", [{}, {"scheduler": "hindsight"}, {"scheduler": "kl-epochs"}], ids=str)
+RULES: tuple[dict[str, Any], ...] = ({}, {"scheduler": "hindsight"}, {"scheduler": "kl-epochs"})
+
+
+@pytest.mark.parametrize(
+    ("case", "fast", "settings"),
+    [*(("continuous", fast, rule) for fast in (True, False) for rule in RULES), ("drac", False, {"steps": 160})],
+    ids=str,
+)
 @pytest.mark.parametrize("stop", [3, 4])
-def test_resumes_exactly(fast: bool, settings: dict[str, Any], stop: int) -> None:
-    wanted = config("continuous", watch_rows=100, **settings)
+def test_resumes_exactly(case: str, fast: bool, settings: dict[str, Any], stop: int) -> None:
+    wanted = config(case, watch_rows=100, **settings)
     whole = columns(run(wanted, fast))
     first = Trainer(wanted, Execution(fast=fast))
     records = []

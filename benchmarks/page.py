@@ -1,0 +1,22 @@
+"""Write measured tables into docs/hindsight.md, between the marks of their block."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "hindsight.md"
+
+
+def written(text: str, block: str, content: str) -> str:
+    """Return a page with the content of one marked block replaced."""
+    marker = re.compile(rf"(<!-- results: {block} -->\n).*?(<!-- end of results -->)", re.DOTALL)
+    if not marker.search(text):
+        raise ValueError(f"the page has no block {block!r}")
+    return marker.sub(lambda found: f"{found[1]}\n{content.strip()}\n\n{found[2]}", text)
+
+
+def write(block: str, content: str) -> str:
+    """Replace a block of docs/hindsight.md; return the page's name."""
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), block, content), encoding="utf-8")
+    return PAGE.name
