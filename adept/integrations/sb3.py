@@ -16,7 +16,7 @@ from adept.hindsight.advice import Advice
 from adept.hindsight.estimates import time_groups
 from adept.hindsight.judge import ModuleWeights, Weights
 from adept.integrations import contract
-from adept.integrations.pilot import GAINS_EVERY, MOST_ROWS, Pilot, Rows, chosen_rows
+from adept.integrations.pilot import GAINS_EVERY, MOST_ROWS, Pilot, Rows, chosen_rows, explained_variance
 from adept.schedulers import Scheduler
 
 contract.require_framework("stable_baselines3", package="stable-baselines3", at_least="2.4", below="3", extra="sb3")
@@ -265,6 +265,7 @@ def _rows(model: Any, most: int) -> Rows:
     if hasattr(buffer, "hidden_states_pi"):
         return _sequences(model, groups)
     chosen = chosen_rows(steps * environments, most, environments)
+    explained = explained_variance(buffer.values, buffer.returns)
 
     def flat(values: Any) -> Any:
         if isinstance(values, dict):
@@ -281,6 +282,7 @@ def _rows(model: Any, most: int) -> Rows:
             flat(buffer.advantages),
             groups[chosen],
             flat(buffer.log_probs),
+            explained,
         )
 
     def passes() -> Any:
@@ -288,7 +290,7 @@ def _rows(model: Any, most: int) -> Rows:
         columns = observations, actions, masks
         return torch.cat([_log_probs(model, *_taken(buffer, columns, rows)) for rows in parts])
 
-    return Rows(passes, flat(buffer.advantages), groups[chosen], flat(buffer.log_probs))
+    return Rows(passes, flat(buffer.advantages), groups[chosen], flat(buffer.log_probs), explained)
 
 
 def _taken(buffer: Any, columns: tuple[Any, ...], rows: Any) -> list[Any]:
@@ -327,7 +329,8 @@ def _sequences(model: Any, groups: Any) -> Rows:
         return model.policy.get_distribution(observations, states, starts)[0].log_prob(actions)
 
     by_environment = groups.reshape(steps, environments).T.ravel()
-    return Rows(passes, flat(buffer.advantages), by_environment, flat(buffer.log_probs))
+    explained = explained_variance(buffer.values, buffer.returns)
+    return Rows(passes, flat(buffer.advantages), by_environment, flat(buffer.log_probs), explained)
 
 
 def _check_algorithm(model: BaseAlgorithm, controls: bool) -> None:

@@ -1,5 +1,6 @@
 """Steering updates of Stable-Baselines3 and sb3-contrib, with the real libraries."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -168,16 +169,30 @@ def test_the_guard_ends_an_update():
     assert model.target_kl is None
 
 
-def test_the_evidence_is_of_the_last_update():
-    scripted = Scripted([(2, 1.0)])
+@pytest.mark.parametrize("algorithm", POLICIES)
+def test_the_evidence_is_of_the_last_update(algorithm):
+    scripted, explained = Scripted([(2, 1.0)]), []
+
+    class Explained(BaseCallback):
+        def _on_step(self):
+            return True
+
+        def _on_rollout_end(self):
+            values, returns = (np.ravel(each) for each in (buffer.values, buffer.returns))
+            explained.append(1 - np.var(returns - values) / np.var(returns))
+
     callback = AdeptCallback(scripted, verbose=0, gains_every=1)
-    build(learning_rate=RATE).learn(4 * ROLLOUT, callback)
+    model = build(algorithm, learning_rate=RATE)
+    buffer = model.rollout_buffer
+    model.learn(4 * ROLLOUT, [Explained(), callback])
     assert scripted.evidence[0] is None
     last = scripted.evidence[-1]
     assert last.slope_z == callback.pilot.verdict.slope.z
     assert last.epochs_done == 2
     assert last.kl > 0
     assert sorted(last.gains) == [1]
+    found = [each.explained_variance for each in scripted.evidence[1:]]
+    assert found == pytest.approx(explained[1:], rel=1e-4), "of the rollout that judges, by the critic that it met"
 
 
 def test_without_watching_nothing_is_judged_and_controllers_are_refused():
