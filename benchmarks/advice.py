@@ -9,7 +9,7 @@ python benchmarks/advice.py page     writes that into docs/hindsight.md
 | short | learning rate ÷ 10 | updates stop short, and nothing of overshooting |
 | over | learning rate × 10 | updates overshoot or later epochs lose, and nothing of stopping short |
 | epochs | K = 30 | from some epoch on nothing is gained, or updates overshoot |
-| solved | trained on long after the task is solved | nothing of stopping short in the last third |
+| solved | trained on long after the task is solved | nothing of stopping short, unless of an earlier third |
 | good | learning rate and epochs as they should be | nothing of overshooting |
 """
 
@@ -37,13 +37,17 @@ from adept.runs.advice import advice_of  # noqa: E402
 from adept.training import train  # noqa: E402
 from benchmarks.page import write  # noqa: E402
 
-KEPT = ("iteration", "step", "score", "epochs_done", "learning_rate", "flops", "update_seconds")
+KEPT = ("iteration", "step", "score", "epochs_done", "learning_rate", "flops", "update_seconds", "approx_kl_last_epoch")
 
 
-def cartpole(seed: int, factor: float = 1.0, epochs: int = 8, steps: int = 50_000) -> Config:
-    base = preset("gymnasium/CartPole-v1", scheduler="fixed")
+def pendulum(seed: int, factor: float = 1.0, epochs: int = 10) -> Config:
+    base = preset("gymnasium/Pendulum-v1", scheduler="fixed")
     rate = base.learning_rate * factor
-    return replace(base, steps=steps, seed=seed, arms=(epochs,), learning_rate=rate, watch_every=2)
+    return replace(base, seed=seed, arms=(epochs,), learning_rate=rate, watch_every=1)
+
+
+def cartpole(seed: int) -> Config:
+    return replace(preset("gymnasium/CartPole-v1", scheduler="fixed"), seed=seed, steps=80_000, watch_every=2)
 
 
 def doorkey(seed: int) -> Config:
@@ -52,14 +56,14 @@ def doorkey(seed: int) -> Config:
 
 
 CELLS: list[tuple[str, str, Config]] = [
-    *((f"short-{seed}", "short", cartpole(seed, 0.1)) for seed in (1, 2)),
-    *((f"over-{seed}", "over", cartpole(seed, 10.0)) for seed in (1, 2)),
-    *((f"epochs-{seed}", "epochs", cartpole(seed, epochs=30)) for seed in (1, 2)),
-    *((f"good-{seed}", "good", cartpole(seed)) for seed in (1, 2)),
-    *((f"solved-{seed}", "solved", cartpole(seed, epochs=20, steps=80_000)) for seed in (1, 2)),
+    *((f"short-{seed}", "short", pendulum(seed, 0.1)) for seed in (1, 2)),
+    *((f"over-{seed}", "over", pendulum(seed, 10.0)) for seed in (1, 2)),
+    *((f"epochs-{seed}", "epochs", pendulum(seed, epochs=30)) for seed in (1, 2)),
+    *((f"good-{seed}", "good", pendulum(seed)) for seed in (1, 2)),
+    *((f"solved-{seed}", "solved", cartpole(seed)) for seed in (1, 2)),
     ("solved-3", "solved", doorkey(3)),
 ]
-"""Runs of CartPole, whose preset is `good` with 8 epochs; the last is DoorKey-6x6, where large K harms once solved."""
+"""Pendulum, whose preset is `good`; presets of CartPole and, with K = 8, DoorKey-6x6, which are solved early."""
 
 
 def right(kind: str, advice: Advice) -> bool:
@@ -71,7 +75,7 @@ def right(kind: str, advice: Advice) -> bool:
         "short": advice.whole.direction == "short" and "over" not in said,
         "over": ("over" in said or loses) and "short" not in said,
         "epochs": bool(advice.whole.enough) or "over" in said,
-        "solved": last != "short",
+        "solved": last != "short" and not str(advice).startswith("Updates stop short"),
         "good": "over" not in said,
     }[kind]
 

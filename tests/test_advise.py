@@ -24,6 +24,7 @@ def run(tmp_path: Path) -> Path:
     path = run_path(tmp_path, CONFIG)
     folder = RunFolder(path, CONFIG)
     table = columns(z=1.5, lengths=(0.5, 1.9))
+    table = {"iteration": np.arange(1.0, 1 + len(table["slope_z"])), **table}
     table["flops"] = 1e9 * np.arange(1, 1 + len(table["slope_z"]))
     for row in zip(*table.values(), strict=True):
         folder.append(dict(zip(table, map(float, row), strict=True)))

@@ -24,6 +24,8 @@ WORTHWHILE = 0.25
 """A step twice as long must gain this share more than the one taken before it is recommended."""
 REST = 0.15
 """Epochs whose gain is surely less than this share of what those before them gained count as gaining nothing."""
+FAR = 0.05
+"""KL of an update beyond which gains and slope, which are of first order, say little; the controller's limit, too."""
 STAGES = ("first", "middle", "last")
 
 
@@ -53,6 +55,8 @@ class Finding:
     direction: Direction = "unknown"
     slope: Mean = Mean(math.nan, math.nan)
     """mean z of the slopes"""
+    kl: float = math.nan
+    """median KL of the updates; NaN where it is not known"""
     worth: Mean = Mean(math.nan, math.nan)
     longer: Mean = Mean(math.nan, math.nan)
     """what a step twice as long would have gained beyond the one taken"""
@@ -114,7 +118,9 @@ def _finding(table: Mapping[str, Floats], rows: npt.NDArray[np.int64]) -> Findin
         _mean((table[name] - worth)[rows]) if name in table else Mean(math.nan, math.nan)
         for name in ("gain/x2", "gain/x0.5")
     )
-    found = Finding(len(rows), slope=slope, worth=_mean(worth[rows]), longer=longer, shorter=shorter)
+    found = Finding(
+        len(rows), slope=slope, kl=_kl(table, rows), worth=_mean(worth[rows]), longer=longer, shorter=shorter
+    )
     return replace(_with_epochs(found, table, rows), direction=_direction(found))
 
 
@@ -122,6 +128,8 @@ def _direction(found: Finding) -> Direction:
     """Say whether updates stop short or overshoot, where both the slope and the gains say it."""
     slope, worth, longer, shorter = found.slope, found.worth, found.longer, found.shorter
     known = not math.isnan(longer.value)
+    if found.kl > FAR:
+        return "over"
     if slope.sure > SURE:
         worthwhile = longer.sure > CLEAR and longer.value > WORTHWHILE * abs(worth.value)
         return "short" if worthwhile or not known else "right" if worth.sure > CLEAR else "unknown"
@@ -129,6 +137,18 @@ def _direction(found: Finding) -> Direction:
         return "over"
     settled = not known or longer.value < WORTHWHILE * abs(worth.value)
     return "right" if worth.sure > CLEAR and settled else "unknown"
+
+
+def _kl(table: Mapping[str, Floats], rows: npt.NDArray[np.int64]) -> float:
+    """Return the median KL of the updates judged at some rows: as judged there, or as the row above recorded it."""
+    if "update_kl" in table:
+        kls = table["update_kl"][rows]
+    elif "approx_kl_last_epoch" in table:
+        kls = table["approx_kl_last_epoch"][rows[rows > 0] - 1]
+    else:
+        return math.nan
+    known = kls[~np.isnan(kls)]  # an infinite one is known
+    return float(np.median(known)) if len(known) else math.nan
 
 
 def _with_epochs(found: Finding, table: Mapping[str, Floats], rows: npt.NDArray[np.int64]) -> Finding:
@@ -156,10 +176,15 @@ def _with_epochs(found: Finding, table: Mapping[str, Floats], rows: npt.NDArray[
 
 
 def _on_direction(whole: Finding, stages: tuple[Finding, ...]) -> list[str]:
-    """Return one sentence on the whole run, or one for each third that says something else."""
+    """Return one sentence on the whole run, or one for each third that says something.
+
+    The latter where thirds differ, and where updates stopped short but no longer do so at the end: a solved task.
+    """
     said = [stage.direction for stage in stages if stage.updates >= FEWEST]
     known = [direction for direction in said if direction != "unknown"]
-    if len(set(known)) <= 1 and whole.direction != "unknown":
+    last = stages[-1]
+    past = whole.direction == "short" and bool(known) and last.updates >= FEWEST and last.slope.sure < CLEAR
+    if len(set(known)) <= 1 and whole.direction != "unknown" and not past:
         return [_direction_text(whole, "Updates", whole.updates)]
     return [
         _direction_text(stage, f"In the {name} third of the run updates", stage.updates)
@@ -180,6 +205,8 @@ def _direction_text(found: Finding, subject: str, updates: int) -> str:
         )
     if found.direction == "over":
         half = f"; half the step would add {found.shorter.text()}" if found.shorter.sure > CLEAR else ""
+        if found.kl > FAR:
+            slope, half = f"median KL {found.kl:.2g}, {slope}", f"; above a KL of {FAR} such estimates say little"
         return (
             f"{subject} overshoot ({slope}){worth}{half}. Try a smaller learning rate, ÷ 2, fewer epochs, or "
             "`--scheduler hindsight`."

@@ -120,7 +120,8 @@ class Hindsight:
     def _note(self) -> None:
         """Keep what was seen for the advice: the last thousand updates."""
         record = {"epochs": float(self.plan.epochs), "stride": self.plan.stride}
-        self._records = [*self._records[-999:], record | ({} if self.verdict is None else self.verdict.columns())]
+        judged = {} if self.verdict is None else {**self.verdict.columns(), "update_kl": self.verdict.kl}
+        self._records = [*self._records[-999:], record | judged]
 
 
 def _groups(advantages: npt.NDArray[Any]) -> Groups:

@@ -257,7 +257,7 @@ class Pilot:
 
     def _row(self) -> dict[str, float]:
         row = {"epochs": float(self.choice.epochs), "stride": self.choice.stride}
-        return row if self.verdict is None else row | self.verdict.columns()
+        return row if self.verdict is None else {**row, **self.verdict.columns(), "update_kl": self.verdict.kl}
 
 
 def _logged(verdict: Verdict) -> dict[str, float]:

@@ -72,6 +72,23 @@ def test_updates_that_overshoot():
     assert "half the step would add 0." in advice.sentences[0]
 
 
+def test_updates_that_go_so_far_that_gains_say_little():
+    """A run that blew up: its slopes may point anywhere, its KL does not."""
+    table = columns(z=1.5, lengths=(0.5, 1.9))
+    table["approx_kl_last_epoch"] = np.full(len(table["slope_z"]), 0.3)
+    advice = advise(table)
+    assert advice.whole.direction == "over"
+    assert "larger learning rate" not in str(advice)
+    assert "overshoot (median KL 0.3, mean slope z" in advice.sentences[0]
+    table["approx_kl_last_epoch"][:] = 0.04
+    assert advise(table).whole.direction == "short"
+    # A loop of one's own has the KL with the verdict, in the same row; one huge update does not speak for all.
+    table["update_kl"] = np.where(np.arange(len(table["slope_z"])) == 1, np.inf, 0.04)
+    assert advise(table).whole.direction == "short"
+    table["update_kl"][:] = np.inf
+    assert advise(table).whole.direction == "over"
+
+
 def test_updates_that_lose():
     advice = advise(columns(z=-0.2, gains={1: 0.2, 2: -0.2, 4: -0.8, 8: -1.5}, lengths=(0.2, 3.0)))
     assert advice.whole.direction == "over"
@@ -126,6 +143,17 @@ def test_stages_that_differ_are_told_apart():
     assert advice.stages[2].direction == "over"
     assert any(sentence.startswith("In the first third of the run updates stop short") for sentence in advice.sentences)
     assert any(sentence.startswith("In the last third of the run updates overshoot") for sentence in advice.sentences)
+
+
+def test_what_is_over_at_the_end_is_said_of_its_third_alone():
+    """Updates of a task that is solved stopped short once; the whole run still says so on average."""
+    early, late = columns(z=2.0, lengths=(0.5, 1.9)), columns(z=0.0, lengths=(0.5, 1.0), gains={8: 1e-9}, seed=1)
+    names = early.keys() & late.keys()
+    advice = advise({name: np.concatenate([early[name], late[name]]) for name in names})
+    assert advice.whole.direction == "short"
+    assert advice.stages[2].direction == "unknown"
+    assert advice.sentences[0].startswith("In the first third of the run updates stop short")
+    assert not any(sentence.startswith("Updates stop short") for sentence in advice.sentences)
 
 
 @pytest.mark.parametrize("seed", range(20))
