@@ -31,7 +31,7 @@ class Gymnasium(Backend):
                 return gymnasium.make(task, **options)
             except gymnasium.error.UnregisteredEnv:
                 raise unknown_name("Gymnasium environment", task, gymnasium.registry) from None
-            except (gymnasium.error.Error, ImportError) as error:
+            except Exception as error:  # whatever a stranger's constructor, or Gymnasium's check of its spaces, raises
                 raise ValueError(f"cannot make the Gymnasium environment {task!r}: {error}") from error
 
         return SingleEnvironments(task, make_one, count)

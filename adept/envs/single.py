@@ -64,6 +64,11 @@ def _encoder(name: str, space: Any) -> tuple[Callable[[Any], Any], tuple[int, ..
     """Return how an observation becomes a vector or an image, its shape and its type."""
     from gymnasium import spaces
 
+    if not getattr(space, "is_np_flattenable", False) and not isinstance(space, spaces.Box):
+        raise ValueError(f"{name} has observations of {space}; only what Gymnasium can flatten, and images, fit")
+    length = spaces.flatdim(space)
+    if not length:
+        raise ValueError(f"{name} has observations of {space}, which hold no number; there is nothing to act on")
     if isinstance(space, spaces.Box) and len(space.shape) == 1:
         return (lambda observation: observation), space.shape, np.float32
     if isinstance(space, spaces.Box) and len(space.shape) in (2, 3) and space.dtype == np.uint8:
@@ -73,12 +78,7 @@ def _encoder(name: str, space: Any) -> tuple[Callable[[Any], Any], tuple[int, ..
             height, width, channels = space.shape
             return (lambda image: np.moveaxis(image, -1, 0)), (channels, height, width), np.uint8
         return (lambda image: image), space.shape, np.uint8
-    if space.is_np_flattenable:
-        length = spaces.flatdim(space)
-        if not length:
-            raise ValueError(f"{name} has observations of {space}, which hold no number; there is nothing to act on")
-        return (lambda observation: spaces.flatten(space, observation)), (length,), np.float32
-    raise ValueError(f"{name} has observations of {space}; only what Gymnasium can flatten, and images, fit")
+    return (lambda observation: spaces.flatten(space, observation)), (length,), np.float32
 
 
 def _action_space(name: str, space: Any) -> tuple[ActionSpace, Callable[[Any], Any]]:
@@ -88,5 +88,7 @@ def _action_space(name: str, space: Any) -> tuple[ActionSpace, Callable[[Any], A
         start = int(space.start)
         return Discrete(int(space.n)), (lambda action: int(action) + start)
     if isinstance(space, spaces.Box) and len(space.shape) == 1 and np.issubdtype(space.dtype, np.floating):
+        if not space.shape[0]:
+            raise ValueError(f"{name} has actions of {space}, which hold no number; there is nothing to choose")
         return Continuous(tuple(map(float, space.low)), tuple(map(float, space.high))), (lambda action: action)
     raise ValueError(f"{name} has actions of {space}; only one discrete choice or a vector of numbers fits")

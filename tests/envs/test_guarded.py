@@ -6,10 +6,13 @@ import logging
 import threading
 from types import SimpleNamespace
 
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
 
-from adept.envs import guarded
+from adept.config import Config
+from adept.envs import guarded, make_environments
 from adept.envs.guarded import EnvironmentFailure, Guarded
 
 
@@ -25,7 +28,9 @@ def raising(message):
 
 
 def test_errors_name_the_environment_and_the_step():
-    guard = Guarded(environments(step=raising("no fuel"), restart=raising("no map"), render=raising("no screen")), "a/b")
+    guard = Guarded(
+        environments(step=raising("no fuel"), restart=raising("no map"), render=raising("no screen")), "a/b"
+    )
     with pytest.raises(EnvironmentFailure, match=r"a/b raised RuntimeError in reset: no map"):
         guard.restart(1)
     with pytest.raises(EnvironmentFailure, match=r"a/b raised RuntimeError in step 1 after the last restart: no fuel"):
@@ -47,3 +52,31 @@ def test_an_error_in_close_is_a_warning(caplog):
     with caplog.at_level(logging.WARNING, "adept"):
         Guarded(environments(close=raising("busy")), "a/b").close()
     assert "a/b raised RuntimeError: busy as it was closed" in caplog.text
+
+
+SMALL, NONE = spaces.Box(-1, 1, (2,)), spaces.Box(-1, 1, (0,))
+
+
+@pytest.mark.parametrize(
+    ("observations", "actions", "message"),
+    [
+        (NONE, SMALL, "hold no number; there is nothing to act on"),
+        (SMALL, NONE, "hold no number; there is nothing to choose"),
+        (spaces.Dict({}), SMALL, "cannot make the Gymnasium environment 'Faulty-v0': An empty Dict"),
+        (None, SMALL, "cannot make the Gymnasium environment 'Faulty-v0': broken"),
+    ],
+)
+def test_spaces_without_a_number_and_broken_constructors_are_one_clear_error(observations, actions, message):
+    class Faulty(gymnasium.Env):
+        observation_space, action_space = observations, actions
+
+        def __init__(self, render_mode=None):
+            if observations is None:
+                raise RuntimeError("broken")
+
+    gymnasium.register("Faulty-v0", Faulty)
+    try:
+        with pytest.raises(ValueError, match=message):
+            make_environments(Config(env="gymnasium/Faulty-v0", network="mlp"), count=1)
+    finally:
+        del gymnasium.registry["Faulty-v0"]
