@@ -119,7 +119,7 @@ def test_sigkill_loses_nothing_that_was_checkpointed_and_ctrl_c_saves(tmp_path: 
     asked = start(tmp_path / "killed", "--checkpoint-seconds", "1e9")
     wait_for_rows(tmp_path / "killed", done + 5)
     asked.send_signal(signal.SIGINT)
-    out, err = asked.communicate(timeout=60)
+    out, err = asked.communicate(timeout=600)
     assert asked.returncode == 130, err
     assert "the same command continues" in err
     assert json.loads(out)["state"] == "interrupted"
@@ -128,10 +128,10 @@ def test_sigkill_loses_nothing_that_was_checkpointed_and_ctrl_c_saves(tmp_path: 
     assert checkpoint is not None
     assert checkpoint[0]["iteration"] == saved > done
     last = start(tmp_path / "killed")
-    out, err = last.communicate(timeout=120)
+    out, err = last.communicate(timeout=600)
     assert last.returncode == 0, err
     assert f"continuing after iteration {saved}" in err
-    whole.communicate(timeout=120)
+    whole.communicate(timeout=600)
     assert rows(path) == rows(next(tmp_path.glob("whole/*/*")))
 
 

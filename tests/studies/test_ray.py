@@ -43,6 +43,7 @@ class Watched:
     """An engine whose events are watched, to act in the middle of the work."""
 
     description = "a watched engine"
+    here = False
 
     def __init__(self, engine: RayEngine, act: Any) -> None:
         self._engine, self._act = engine, act
