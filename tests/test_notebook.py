@@ -19,6 +19,8 @@ NOTEBOOK = ROOT / "examples" / "first_look.ipynb"
 @pytest.mark.slow
 def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    # Whatever other tests made of the environment: the kernel shows figures as notebooks do.
+    monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     stored, book = (nbformat.read(NOTEBOOK, as_version=4) for _ in range(2))
     nbclient.NotebookClient(book, timeout=600, resources={"metadata": {"path": tmp_path}}).execute()
     assert [_kinds(cell) for cell in book.cells] == [_kinds(cell) for cell in stored.cells]
