@@ -18,7 +18,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from types import NoneType, UnionType
-from typing import Any, Literal, Union
+from typing import Any, BinaryIO, Literal, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -38,13 +38,19 @@ PIECE = 4096
 """Compressed bytes that are inflated at a time: LZMA may turn one into thousands."""
 
 
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file; a pipe or device is refused, not waited for."""
+    file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: SIM115 (the caller closes it)
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise ValueError(f"{path} is not a regular file")
+
+
 def read_bytes(path: Path, limit: int) -> bytes:
-    """Return the content of a regular file of at most `limit` bytes; a pipe or device is refused, not waited for."""
+    """Return the content of a regular file of at most `limit` bytes."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise ValueError(f"{path} is not a regular file")
+        with open_regular(path) as file:
             content = file.read(limit + 1)
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from error
@@ -143,7 +149,7 @@ def _fit_hint(value: Any, hint: Any, where: str) -> None:
 def open_archive(path: Path, limit: int = LARGEST_ARCHIVE) -> Iterator[Archive]:
     """Open a zip file whose entries together claim at most `limit` bytes."""
     try:
-        with zipfile.ZipFile(path) as file:
+        with open_regular(path) as raw, zipfile.ZipFile(raw) as file:
             yield Archive(file, str(path), limit)
     except (OSError, EOFError, KeyError, RuntimeError, NotImplementedError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} cannot be read: {_gist(error)}") from error
