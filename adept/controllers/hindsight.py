@@ -45,6 +45,7 @@ class Hindsight(Controller):
         leak: share of x lost per update.
         deadband: standard errors of the slope that count as noise.
         descent: factor of the gain on the way back to the preset.
+        share: where compute is dear, the share of the preset's epochs that updates begin with.
         trade: where compute is dear, how fast epochs fall with |x|.
         keep: where compute is dear, how much of the distance of the epochs saved goes into the stride.
         kl_limit: KL above which an update counts as having overshot.
@@ -65,6 +66,7 @@ class Hindsight(Controller):
         leak: float = 0.02,
         deadband: float = 1.0,
         descent: float = 2.0,
+        share: float = 1.0,
         trade: float = 1.0,
         keep: float = 0.0,
         kl_limit: float = 0.05,
@@ -80,6 +82,7 @@ class Hindsight(Controller):
         self._leak = real_number("leak", leak, at_least=0, at_most=1, example=0.02)
         self._deadband = real_number("deadband", deadband, at_least=0, at_most=100, example=1)
         self._descent = real_number("descent", descent, at_least=0, at_most=100, example=2)
+        self._share = real_number("share", share, above=0, at_most=1, example=0.3)
         self._trade = real_number("trade", trade, at_least=0, at_most=10, example=0.5)
         self._keep = real_number("keep", keep, at_least=0, at_most=1, example=0.5)
         self._kl_limit = real_number("kl_limit", kl_limit, above=0, example=0.05)
@@ -97,6 +100,7 @@ class Hindsight(Controller):
             "leak": self._leak,
             "deadband": self._deadband,
             "descent": self._descent,
+            "share": self._share,
             "trade": self._trade,
             "keep": self._keep,
             "kl_limit": self._kl_limit,
@@ -125,6 +129,8 @@ class Hindsight(Controller):
         """Return the epochs of the next update."""
         if self._dear == "samples":
             return self.epochs
+        if self._share < 1:
+            return max(min(2, self.epochs), round(self.epochs * self._share))
         fewest = math.isqrt(self.epochs - 1) + 1  # √K rounded up
         return max(fewest, round(self.epochs * math.exp(-self._trade * abs(self._x))))
 
