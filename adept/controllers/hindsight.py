@@ -46,6 +46,7 @@ class Hindsight(Controller):
         deadband: standard errors of the slope that count as noise.
         descent: factor of the gain on the way back to the preset.
         share: where compute is dear, the share of the preset's epochs that updates begin with.
+        pace: where compute is dear, how far each update that did not stop short lowers the logarithm of the epochs.
         trade: where compute is dear, how fast epochs fall with |x|.
         keep: where compute is dear, how much of the distance of the epochs saved goes into the stride.
         kl_limit: KL above which an update counts as having overshot.
@@ -66,9 +67,10 @@ class Hindsight(Controller):
         leak: float = 0.02,
         deadband: float = 1.0,
         descent: float = 2.0,
-        share: float = 1.0,
-        trade: float = 1.0,
-        keep: float = 0.0,
+        share: float = 0.3,
+        pace: float = 0.25,
+        trade: float = 0.0,
+        keep: float = 0.5,
         kl_limit: float = 0.05,
         kl_stop: float = 0.1,
         smoothing: float = 1.0,
@@ -83,12 +85,13 @@ class Hindsight(Controller):
         self._deadband = real_number("deadband", deadband, at_least=0, at_most=100, example=1)
         self._descent = real_number("descent", descent, at_least=0, at_most=100, example=2)
         self._share = real_number("share", share, above=0, at_most=1, example=0.3)
+        self._pace = real_number("pace", pace, at_least=0, at_most=10, example=0.25)
         self._trade = real_number("trade", trade, at_least=0, at_most=10, example=0.5)
         self._keep = real_number("keep", keep, at_least=0, at_most=1, example=0.5)
         self._kl_limit = real_number("kl_limit", kl_limit, above=0, example=0.05)
         self._kl_stop = real_number("kl_stop", kl_stop, above=0, example=0.1)
         self._smoothing = real_number("smoothing", smoothing, at_least=1, at_most=1000, example=1)
-        self._x = self._z = self._average = 0.0
+        self._x = self._z = self._average = self._saved = 0.0
         self._critic: float | None = None
 
     @property
@@ -101,6 +104,7 @@ class Hindsight(Controller):
             "deadband": self._deadband,
             "descent": self._descent,
             "share": self._share,
+            "pace": self._pace,
             "trade": self._trade,
             "keep": self._keep,
             "kl_limit": self._kl_limit,
@@ -121,6 +125,9 @@ class Hindsight(Controller):
             self._z = self._signal(evidence)
             beyond = math.copysign(max(0.0, abs(self._z) - self._deadband), self._z)
             push = self._gain * math.tanh(beyond / 2) * (self._descent if beyond < 0 < self._x else 1.0)
+            blind = self._critic is not None and self._critic <= 0
+            if evidence.slope_z is not None and not blind and self._z <= self._deadband:
+                self._saved = min(self._saved + self._pace, FURTHEST)
             self._x = min(FURTHEST, max(-FURTHEST, (1 - self._leak) * self._x + push))
         made = self._made()
         return Choice(made, math.exp(self._x) * (self.epochs / made) ** self._keep)
@@ -129,10 +136,11 @@ class Hindsight(Controller):
         """Return the epochs of the next update."""
         if self._dear == "samples":
             return self.epochs
-        if self._share < 1:
-            return max(min(2, self.epochs), round(self.epochs * self._share))
-        fewest = math.isqrt(self.epochs - 1) + 1  # √K rounded up
-        return max(fewest, round(self.epochs * math.exp(-self._trade * abs(self._x))))
+        if self._trade:
+            fewest = math.isqrt(self.epochs - 1) + 1  # √K rounded up
+            return max(fewest, round(self.epochs * math.exp(-self._trade * abs(self._x))))
+        fewest = max(min(2, self.epochs), round(self.epochs * self._share))
+        return max(fewest, round(self.epochs * math.exp(-self._saved)))
 
     def _signal(self, evidence: Evidence) -> float:
         """Return the z that counts: averaged, silenced by a blind critic, overruled by the guard."""
@@ -152,10 +160,11 @@ class Hindsight(Controller):
         return self._average / math.sqrt(weight / (2 - weight))
 
     def _state(self) -> dict[str, Any]:
-        return {"x": self._x, "z": self._z, "average": self._average, "critic": self._critic}
+        return {"x": self._x, "saved": self._saved, "z": self._z, "average": self._average, "critic": self._critic}
 
     def _restore(self, rule: Mapping[str, Any]) -> None:
         self._x = real_number("x", rule["x"], at_least=-FURTHEST, at_most=FURTHEST, example=0)
+        self._saved = real_number("saved", rule["saved"], at_least=0, at_most=FURTHEST, example=0)
         self._z = real_number("z", rule["z"], example=0)
         self._average = real_number("average", rule["average"], example=0)
         critic = rule["critic"]
