@@ -85,7 +85,13 @@ class Planner:
             self._augmentation = self.augmentation_scheduler.step(reward)
         decayed = 1 - iteration / config.iterations if config.learning_rate_decay else 1.0
         learning_rate = config.learning_rate * decayed * self._choice.stride
-        return replace(preset_plan(config, self._choice.epochs, learning_rate), augmentation=self._augmentation)
+        alone = getattr(self.controller, "_actor_alone", 0)
+        if alone:
+            learning_rate /= self._choice.stride
+        made = replace(preset_plan(config, self._choice.epochs, learning_rate), augmentation=self._augmentation)
+        object.__setattr__(made, "actor_stride", self._choice.stride if alone else 1.0)
+        object.__setattr__(made, "deploy", self._choice.deploy)
+        return made
 
     def reward(self, rollout: Rollout) -> float | None:
         """Return what the bandits' previous choices are credited with; None where no episode tells."""

@@ -142,8 +142,11 @@ class Trainer:
         made: list[Epoch] = []
         self.watch.begin(self.iteration)
         before = self.learner.snapshot() if self.planner.guards else None
+        deploy, kept = getattr(plan, "deploy", 0), None
         for epoch in self.learner.epochs(rollout, plan):
             made.append(epoch)
+            if epoch.index == deploy:
+                kept = self.learner.snapshot()
             if before is not None:
                 if self.planner.stops(epoch):
                     self.learner.restore(before)
@@ -152,6 +155,10 @@ class Trainer:
             self.watch.mark(self.iteration, epoch.index, plan.epochs)
             if any(rule.stop(epoch) for rule in self.rules):
                 break
+        if kept is not None and len(made) > deploy:
+            self.watch.mark(self.iteration, made[-1].index, made[-1].index + 1)
+            self.learner.restore(kept)
+            self.watch._done = deploy
         self.planner.finish(made[-1])
         return made
 

@@ -39,6 +39,7 @@ class Choice:
     epochs: int
     stride: float = 1.0
     """factor of the scheduled learning rate"""
+    deploy: int = 0
 
 
 class Controller(ABC):

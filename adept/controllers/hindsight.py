@@ -74,6 +74,9 @@ class Hindsight(Controller):
         kl_limit: float = 0.05,
         kl_stop: float = 0.1,
         smoothing: float = 1.0,
+        sequential: float = 0.0,
+        actor_alone: float = 0.0,
+        lookahead: float = 0.0,
         seed: int = 0,
     ) -> None:
         super().__init__(epochs, seed=seed)
@@ -93,6 +96,10 @@ class Hindsight(Controller):
         self._smoothing = real_number("smoothing", smoothing, at_least=1, at_most=1000, example=1)
         self._x = self._z = self._average = self._saved = 0.0
         self._critic: float | None = None
+        self._sequential, self._actor_alone, self._lookahead = float(sequential), float(actor_alone), float(lookahead)
+        self._sum, self._count, self._t, self._best = 0.0, 0, 0, epochs
+        self._probing = False
+        self._memory: list[dict[int, float]] = []
 
     @property
     def options(self) -> dict[str, float | str]:
@@ -110,6 +117,9 @@ class Hindsight(Controller):
             "kl_limit": self._kl_limit,
             "kl_stop": self._kl_stop,
             "smoothing": self._smoothing,
+            "sequential": self._sequential,
+            "actor_alone": self._actor_alone,
+            "lookahead": self._lookahead,
         }
 
     def stops(self, kl: float) -> bool:
@@ -128,9 +138,34 @@ class Hindsight(Controller):
             blind = self._critic is not None and self._critic <= 0
             if evidence.slope_z is not None and not blind and self._z <= self._deadband:
                 self._saved = min(self._saved + self._pace, FURTHEST)
+            if self._sequential:
+                push = 0.0
+                if self._z == OVERSHOT:
+                    push = -math.log(1.5)
+                    self._sum, self._count = 0.0, 0
+                else:
+                    self._sum, self._count = self._sum + self._z, self._count + 1
+                    total = self._sum / math.sqrt(self._count)
+                    if abs(total) > self._sequential:
+                        push = math.copysign(math.log(1.5), total)
+                        self._sum, self._count = 0.0, 0
             self._x = min(FURTHEST, max(-FURTHEST, (1 - self._leak) * self._x + push))
+        if self._lookahead:
+            return self._looked(evidence)
         made = self._made()
         return Choice(made, math.exp(self._x) * (self.epochs / made) ** self._keep)
+
+    def _looked(self, evidence):
+        if evidence is not None and self._probing and evidence.gains:
+            self._memory = [*self._memory[-7:], {k: v[0] for k, v in evidence.gains.items()}]
+        if len(self._memory) >= 3:
+            common = sorted(set.intersection(*(set(m) for m in self._memory)))
+            mean = {k: sum(m[k] for m in self._memory) / len(self._memory) for k in common}
+            best = max(mean.values())
+            self._best = min(k for k in common if mean[k] >= self._lookahead * best) if best > 0 else self.epochs
+        self._t += 1
+        self._probing = self._t % 5 == 0 or self._t <= 3
+        return Choice(self.epochs if self._probing else self._best, math.exp(self._x), self._best)
 
     def _made(self) -> int:
         """Return the epochs of the next update."""

@@ -46,7 +46,7 @@ class FlatAdam:
             self.gradient.mul_(limit / (norm + 1e-6))
         return norm
 
-    def step(self, learning_rate: float) -> None:
+    def step(self, learning_rate: float, factors=None) -> None:
         """Follow the gradient: θ -= α·(m/(1-β₁ᵗ)) / (√(v/(1-β₂ᵗ)) + ε)."""
         self.steps += 1
         first, second = BETAS
@@ -55,4 +55,5 @@ class FlatAdam:
         # Both sides of the fraction are multiplied by √(1-β₂ᵗ), which saves a pass over the vector.
         scale = math.sqrt(1 - second**self.steps)
         torch.sqrt(self.square, out=self._denominator).add_(EPSILON * scale)
-        self.values.addcdiv_(self.mean, self._denominator, value=-learning_rate * scale / (1 - first**self.steps))
+        mean = self.mean if factors is None else self.mean * factors
+        self.values.addcdiv_(mean, self._denominator, value=-learning_rate * scale / (1 - first**self.steps))

@@ -76,7 +76,19 @@ class FastLearner:
         network.backward(actor, critic.unsqueeze(0))
         metrics[-1] = self._adam.clip(self._config.max_gradient_norm)
         metrics[:-1] = surrogate.metrics
-        self._adam.step(plan.learning_rate)
+        self._adam.step(plan.learning_rate, self._factors(plan))
+
+    def _factors(self, plan):
+        stride = getattr(plan, "actor_stride", 1.0)
+        if stride == 1.0:
+            return None
+        if not hasattr(self, "_actor_mask"):
+            own = self._adam.values.clone()
+            for name, parameter in self.network.named_parameters():
+                parameter.data.fill_(0.0 if "critic" in name else 1.0)
+            self._actor_mask = self._adam.values.clone()
+            self._adam.values.copy_(own)
+        return 1.0 + (stride - 1.0) * self._actor_mask
 
     def parameters(self) -> Tensor:
         """Return a copy of the parameters as one vector."""
