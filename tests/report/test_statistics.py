@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import time
 from pathlib import Path
 
 import numpy as np
@@ -222,14 +221,3 @@ def test_steps_to_threshold():
     steps, score = np.array([10.0, 20.0, 30.0]), np.array([math.nan, 0.5, 0.9])
     assert steps_to_threshold(steps, score, 0.5) == 20.0
     assert steps_to_threshold(steps, score, 0.95) == math.inf
-
-
-@pytest.mark.slow
-def test_two_thousand_resamples_of_5_by_16_take_less_than_50_ms():
-    scores = np.random.default_rng(0).random((16, 5))
-    times = []
-    for _ in range(10):
-        started = time.process_time()
-        aggregate(scores, resamples=2000)
-        times.append(time.process_time() - started)
-    assert min(times) < 0.05
