@@ -72,9 +72,11 @@ def run_one(
     execution = execution or Execution()
     # The trainer comes first: a mistake that it finds leaves no folder behind.
     with asked_to_stop() as stop, contextlib.closing(Trainer(config, execution)) as trainer:
+        # Asking git starts a process, which for a moment would hold the folder's lock too, and outlive a kill with it.
+        here = machine.describe()
         folder = RunFolder(path, config)
         try:
-            _train(trainer, folder, stop, on_record, on_start, checkpoint_seconds, wandb, until)
+            _train(trainer, folder, here, stop, on_record, on_start, checkpoint_seconds, wandb, until)
             if trainer.iteration < config.iterations:
                 folder.set_status("interrupted", iteration=trainer.iteration)
                 return summary(path)
@@ -127,12 +129,12 @@ def resume(trainer: Trainer, folder: RunFolder) -> None:
 
 
 def _train(
-    trainer: Trainer, folder: RunFolder, stop: threading.Event, on_record: OnRecord | None,
+    trainer: Trainer, folder: RunFolder, here: dict[str, Any], stop: threading.Event, on_record: OnRecord | None,
     on_start: Callable[[Trainer], None] | None, checkpoint_seconds: float, wandb: bool, until: int | None,
 ) -> None:  # fmt: skip
     resume(trainer, folder)
     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
-    start = {"command": command, "execution": dataclasses.asdict(trainer.execution), **machine.describe()}
+    start = {"command": command, "execution": dataclasses.asdict(trainer.execution), **here}
     folder.add_start({**start, "iteration": trainer.iteration})
     folder.set_status("running", iteration=trainer.iteration)
     if on_start is not None:

@@ -14,6 +14,7 @@ import pytest
 
 from adept.config import Config, Execution
 from adept.runs.checkpoints import load_checkpoint
+from adept.runs.files import is_locked
 from adept.runs.records import RunFolder, read_iterations, read_status
 from adept.runs.runner import run_one
 
@@ -133,6 +134,22 @@ def test_sigkill_loses_nothing_that_was_checkpointed_and_ctrl_c_saves(tmp_path: 
     assert f"continuing after iteration {saved}" in err
     whole.communicate(timeout=600)
     assert rows(path) == rows(next(tmp_path.glob("whole/*/*")))
+
+
+def test_no_process_is_started_while_the_folder_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child between fork and exec shares the lock: a run killed then would count as running for a moment."""
+    path = tmp_path / "run"
+    held: list[bool] = []
+    popen = subprocess.Popen
+
+    def started(*arguments: Any, **options: Any) -> Any:
+        held.append(is_locked(path / "lock"))
+        return popen(*arguments, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", started)
+    run_one(small(), path, REFERENCE)
+    assert held
+    assert not any(held)
 
 
 def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
