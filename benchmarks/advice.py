@@ -19,6 +19,7 @@ import argparse
 import csv
 import gzip
 import io
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -111,14 +112,20 @@ def judged() -> Iterator[tuple[str, str, float, Advice, bool]]:
             yield name, kind, float(columns["score"][-1]), advice, right(kind, advice)
 
 
-def table() -> str:
-    """Return how many runs are judged rightly, and what is said of each, in Markdown."""
+def shortened(sentence: str) -> str:
+    """Return what a sentence of the advice finds, without the gains behind it and what to try."""
+    return re.sub(r"( over \d+ updates(\)).*| to what the first.*)$", r"\2.", sentence)
+
+
+def table(*, full: bool = False) -> str:
+    """Return how many runs are judged rightly, and what is said of each, in Markdown; in full or in a few words."""
     lines = ["| run | final score | right | advice |", "| --- | --- | --- | --- |"]
     runs = list(judged())
     if not runs:
         return "Not measured yet: `python benchmarks/advice.py run`, then `page`."
     for name, _, score, advice, correct in runs:
-        lines.append(f"| {name} | {score:.3g} | {'yes' if correct else 'no'} | {advice} |")
+        said = advice.sentences if full else map(shortened, advice.sentences)
+        lines.append(f"| {name} | {score:.4g} | {'yes' if correct else 'no'} | {' '.join(said)} |")
     rightly = sum(correct for *_, correct in runs)
     return f"The advice is right on {rightly} of {len(runs)} runs.\n\n" + "\n".join(lines)
 
@@ -129,7 +136,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="runs whose names begin so")
     options = parser.parse_args()
     if options.command != "run":
-        print(table() if options.command == "table" else write("advice", table()))
+        print(table(full=True) if options.command == "table" else write("advice", table()))
         return
     for name, _, config in CELLS:
         if name.startswith(options.only):
