@@ -1,8 +1,11 @@
-"""PPO on CartPole in one file, with ADEPT choosing the number of update epochs: the two lines marked `ADEPT`.
+"""PPO on CartPole in one file, with ADEPT in a loop of your own: the lines marked `ADEPT`.
 
-For people with a loop of their own: everything but those two lines is the usual single-file PPO (vectorised
-environments, GAE, clipped surrogate). The script trains the same agent with fixed epochs and with schedulers, and
-prints what each reached and what it spent:
+Everything else is the usual single-file PPO (vectorised environments, GAE, clipped surrogate). The script trains the
+same agent in three ways, and prints what each reached and spent, and the advice on the first:
+
+1. fixed epochs, watched: nothing changes, and `hindsight.advice()` says what epochs and learning rate were worth;
+2. hindsight: it sets epochs and learning rate of every update;
+3. the paper's bandit: it chooses the epochs from the mean return of each rollout.
 
     python examples/plain_loop.py [--steps 30000] [--seeds 3]
 """
@@ -26,13 +29,8 @@ ENVIRONMENTS, HORIZON, MINIBATCHES = 8, 64, 4
 LEARNING_RATE, DISCOUNT, GAE_LAMBDA = 1e-3, 0.99, 0.95
 CLIP, ENTROPY_COEFFICIENT, VALUE_COEFFICIENT, MAX_GRADIENT_NORM = 0.2, 0.01, 0.5, 0.5
 
-METHODS = {
-    "fixed 4": {"name": "fixed", "arms": [4]},
-    "fixed 1": {"name": "fixed", "arms": [1]},
-    "ADEPT(R)": {"name": "round-robin", "arms": [4, 2, 1]},
-    "ADEPT(U)": {"name": "ucb", "arms": [4, 2, 1]},
-    "ADEPT(G)": {"name": "thompson", "arms": [4, 2, 1]},
-}
+EPOCHS, ARMS = 4, (4, 2, 1)
+METHODS = ("fixed 4", "hindsight", "bandit")
 
 
 class Agent(nn.Module):
@@ -69,11 +67,13 @@ class Outcome:
 
     last_return: float  # mean over the last 100 episodes
     choices: Counter[int]
+    stride: float  # factor of the learning rate in the last update
     seconds: float
+    advice: str
 
 
 def train(method: str, seed: int, steps: int) -> Outcome:
-    """Train one agent, with the method's scheduler choosing the epochs of every update."""
+    """Train one agent, its updates watched, and set by hindsight or a bandit if the method says so."""
     started = time.perf_counter()
     torch.manual_seed(seed)
     envs = gym.make_vec(
@@ -86,7 +86,8 @@ def train(method: str, seed: int, steps: int) -> Outcome:
     agent = Agent(envs.single_observation_space.shape[0], int(envs.single_action_space.n))
     optimizer = torch.optim.Adam(agent.parameters(), lr=LEARNING_RATE, eps=1e-5)
 
-    scheduler = adept.as_scheduler(METHODS[method], seed=seed)  # ADEPT, 1 of 2; or adept.UCB([4, 2, 1])
+    hindsight = adept.Hindsight(agent, EPOCHS, control=method == "hindsight", gains_every=4)  # ADEPT, 1 of 4
+    bandit = adept.UCB(ARMS) if method == "bandit" else None
 
     observations = torch.zeros(HORIZON, ENVIRONMENTS, *envs.single_observation_space.shape)
     actions = torch.zeros(HORIZON, ENVIRONMENTS, dtype=torch.long)
@@ -99,7 +100,7 @@ def train(method: str, seed: int, steps: int) -> Outcome:
     iterations = max(1, steps // (HORIZON * ENVIRONMENTS))
     for iteration in range(iterations):
         # The learning rate follows iterations: gradient steps vary with the epochs.
-        optimizer.param_groups[0]["lr"] = LEARNING_RATE * (1 - iteration / iterations)
+        learning_rate = LEARNING_RATE * (1 - iteration / iterations)
 
         with torch.no_grad():
             for t in range(HORIZON):
@@ -121,21 +122,27 @@ def train(method: str, seed: int, steps: int) -> Outcome:
             advantages = _gae(rewards, values, dones, agent.value(torch.as_tensor(observation)))
             returns = advantages + values
 
-        # Credits the previous choice with this rollout, then makes the next one.
-        epochs = scheduler.step(returns.mean().item())  # ADEPT, 2 of 2
+        # This rollout judges the last update. Without control the plan is always (EPOCHS, 1).
+        plan = hindsight.step(lambda: agent.policy(observations).log_prob(actions), advantages)  # ADEPT, 2 of 4
+        optimizer.param_groups[0]["lr"] = learning_rate * plan.stride
+        # A bandit credits its previous choice with this rollout, then makes the next one.
+        epochs = plan.epochs if bandit is None else bandit.step(returns.mean().item())
 
         choices[epochs] += 1
         batch = [part.flatten(0, 1) for part in (observations, actions, log_probs, advantages, returns)]
-        for _ in range(epochs):
+        for epoch in range(epochs):
             for rows in torch.randperm(HORIZON * ENVIRONMENTS).chunk(MINIBATCHES):
                 loss = _loss(agent, *(part[rows] for part in batch))
                 optimizer.zero_grad()
                 loss.backward()
                 nn.utils.clip_grad_norm_(agent.parameters(), MAX_GRADIENT_NORM)
                 optimizer.step()
+            hindsight.mark(epoch + 1)  # ADEPT, 3 of 4: optional, what each epoch gained
 
     envs.close()
-    return Outcome(float(np.mean(episode_returns[-100:])), choices, time.perf_counter() - started)
+    advice = str(hindsight.advice())  # ADEPT, 4 of 4
+    seconds = time.perf_counter() - started
+    return Outcome(float(np.mean(episode_returns[-100:])), choices, plan.stride, seconds, advice)
 
 
 def _gae(rewards: torch.Tensor, values: torch.Tensor, dones: torch.Tensor, last_value: torch.Tensor) -> torch.Tensor:
@@ -167,20 +174,20 @@ def _loss(
 
 def table(outcomes: dict[str, list[Outcome]]) -> str:
     """Lay out what each method reached and spent, as mean ± standard deviation over the seeds."""
-    lines = [f"{'method':<10} {'return':>13} {'epochs':>8} {'seconds':>8}   share of each number of epochs"]
+    lines = [f"{'method':<10} {'return':>13} {'epochs':>8} {'last rate':>9} {'seconds':>8}   share of each K"]
     for method, runs in outcomes.items():
         returns = [run.last_return for run in runs]
         epochs = np.mean([sum(arm * count for arm, count in run.choices.items()) for run in runs])
         total = sum((run.choices for run in runs), Counter())
         shares = "  ".join(f"{arm}: {count / total.total():4.0%}" for arm, count in sorted(total.items(), reverse=True))
         spread = f"{np.mean(returns):.0f} ± {np.std(returns):.0f}"
-        seconds = np.mean([run.seconds for run in runs])
-        lines.append(f"{method:<10} {spread:>13} {epochs:>8.0f} {seconds:>8.1f}   {shares}")
+        seconds, stride = (np.mean([getattr(run, name) for run in runs]) for name in ("seconds", "stride"))
+        lines.append(f"{method:<10} {spread:>13} {epochs:>8.0f} {stride:>8.2f}× {seconds:>8.1f}   {shares}")
     return "\n".join(lines)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="PPO on CartPole: fixed epochs against ADEPT's schedulers.")
+    parser = argparse.ArgumentParser(description="PPO on CartPole: fixed epochs, hindsight and a bandit.")
     parser.add_argument("--steps", type=int, default=30_000, help="environment steps per run")
     parser.add_argument("--seeds", type=int, default=3, help="runs per method")
     arguments = parser.parse_args()
@@ -194,6 +201,7 @@ def main() -> None:
         print(f"{method} done", flush=True)
     print(f"\nCartPole-v1, {arguments.steps} steps, {arguments.seeds} seeds; return of the last 100 episodes\n")
     print(table(outcomes))
+    print(f"\nadvice on {METHODS[0]}, seed 0: {outcomes[METHODS[0]][0].advice}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,10 @@
-"""PPO of RLlib on CartPole: every update judged and, with `--scheduler`, the next one chosen, alike on all learners.
+"""PPO of RLlib on CartPole with ADEPT, which judges every update and makes the same choice on all learners.
 
-Run `pip install 'adept-rl[rllib]'`, then `python examples/rllib_cartpole.py`; with a core for each of them, or a
-cluster, `--runners 4 --learners 2` and the like.
+    python examples/rllib_cartpole.py                           # advice at the end; changes nothing
+    python examples/rllib_cartpole.py --scheduler hindsight     # also sets epochs and learning rate
+    python examples/rllib_cartpole.py --scheduler ucb           # the paper's bandit chooses the epochs
+
+Needs `pip install 'adept-rl[rllib]'`. With enough cores, or a cluster, add `--runners 4 --learners 2` and the like.
 """
 
 import argparse
@@ -12,11 +15,11 @@ from adept.integrations.rllib import attach
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=16_384)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=40_960)
     parser.add_argument("--runners", type=int, default=1)
     parser.add_argument("--learners", type=int, default=0, help="0 learns in the main process")
-    parser.add_argument("--scheduler", help="hindsight, kl-rate, ucb, …; without it updates are only judged")
+    parser.add_argument("--scheduler", help="hindsight, kl-rate, kl-epochs, ucb, …; without it, advice only")
     arguments = parser.parse_args()
 
     config = (
@@ -26,7 +29,8 @@ def main() -> None:
         .learners(num_learners=arguments.learners, num_gpus_per_learner=0)
         .training(train_batch_size_per_learner=2048 // max(1, arguments.learners), minibatch_size=64)
     )
-    attach(config, arguments.scheduler)  # prints its advice at the end
+    # `attach(config)` for advice alone, `attach(config, "hindsight")` to set epochs and learning rate.
+    attach(config, arguments.scheduler)
 
     algorithm = config.build_algo()
     for _ in range(arguments.steps // 2048):

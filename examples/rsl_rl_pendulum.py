@@ -1,7 +1,10 @@
-"""PPO of rsl_rl on 64 pendulums at once: every update judged and, with `--scheduler`, the next one chosen.
+"""PPO of rsl_rl on 64 pendulums at once, with ADEPT.
 
-Run `pip install 'adept-rl[rsl_rl]'`, then `python examples/rsl_rl_pendulum.py`. With `--scheduler hindsight` the
-controller takes the place of rsl_rl's KL rule.
+    python examples/rsl_rl_pendulum.py                           # advice at the end; changes nothing
+    python examples/rsl_rl_pendulum.py --scheduler hindsight     # also sets epochs and learning rate
+    python examples/rsl_rl_pendulum.py --scheduler ucb           # the paper's bandit chooses the epochs
+
+Needs `pip install 'adept-rl[rsl_rl]'`. A controller replaces rsl_rl's KL rule.
 """
 
 import argparse
@@ -50,9 +53,9 @@ class Pendulums(VecEnv):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=262_144)
-    parser.add_argument("--scheduler", help="hindsight, kl-rate, ucb, …; without it updates are only judged")
+    parser.add_argument("--scheduler", help="hindsight, kl-rate, kl-epochs, ucb, …; without it, advice only")
     arguments = parser.parse_args()
 
     torch.manual_seed(1)
@@ -66,7 +69,8 @@ def main() -> None:
         "critic": network,
     }
     runner = OnPolicyRunner(Pendulums(64), config)
-    attach(runner, arguments.scheduler)  # prints its advice at the end
+    # `attach(runner)` for advice alone, `attach(runner, "hindsight")` to set epochs and learning rate.
+    attach(runner, arguments.scheduler)
     runner.learn(arguments.steps // (64 * 32), init_at_random_ep_len=True)
 
 

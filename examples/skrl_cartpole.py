@@ -1,6 +1,10 @@
-"""PPO of skrl on CartPole: every update judged and, with `--scheduler`, the next one chosen.
+"""PPO of skrl on CartPole, with ADEPT.
 
-Run `pip install 'adept-rl[skrl]'`, then `python examples/skrl_cartpole.py`.
+    python examples/skrl_cartpole.py                           # advice at the end; changes nothing
+    python examples/skrl_cartpole.py --scheduler hindsight     # also sets epochs and learning rate
+    python examples/skrl_cartpole.py --scheduler ucb           # the paper's bandit chooses the epochs
+
+Needs `pip install 'adept-rl[skrl]'`.
 """
 
 import argparse
@@ -45,9 +49,9 @@ class Value(DeterministicMixin, Model):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=16_384)
-    parser.add_argument("--scheduler", help="hindsight, kl-rate, ucb, …; without it updates are only judged")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=40_960)
+    parser.add_argument("--scheduler", help="hindsight, kl-rate, kl-epochs, ucb, …; without it, advice only")
     arguments = parser.parse_args()
     steps = arguments.steps
 
@@ -65,7 +69,8 @@ def main() -> None:
         },
     )
 
-    attach(agent, arguments.scheduler)  # prints its advice at the end
+    # `attach(agent)` for advice alone, `attach(agent, "hindsight")` to set epochs and learning rate.
+    attach(agent, arguments.scheduler)
 
     SequentialTrainer(cfg={"timesteps": steps // 8, "headless": True}, env=env, agents=agent).train()
 

@@ -1,6 +1,10 @@
-"""PPO of Tianshou on CartPole: every update judged and, with `--scheduler`, the next one chosen.
+"""PPO of Tianshou on CartPole, with ADEPT.
 
-Run `pip install 'adept-rl[tianshou]'`, then `python examples/tianshou_cartpole.py`.
+    python examples/tianshou_cartpole.py                           # advice at the end; changes nothing
+    python examples/tianshou_cartpole.py --scheduler hindsight     # also sets epochs and learning rate
+    python examples/tianshou_cartpole.py --scheduler ucb           # the paper's bandit chooses the epochs
+
+Needs `pip install 'adept-rl[tianshou]'`.
 """
 
 import argparse
@@ -20,9 +24,9 @@ from adept.integrations.tianshou import attach
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=16_384)
-    parser.add_argument("--scheduler", help="hindsight, kl-rate, ucb, …; without it updates are only judged")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=40_960)
+    parser.add_argument("--scheduler", help="hindsight, kl-rate, kl-epochs, ucb, …; without it, advice only")
     arguments = parser.parse_args()
     steps = arguments.steps
 
@@ -38,7 +42,8 @@ def main() -> None:
     critic = DiscreteCritic(preprocess_net=Net(state_shape=4, hidden_sizes=[64]))
     algorithm = PPO(policy=policy, critic=critic, optim=AdamOptimizerFactory(lr=1e-3))
 
-    attach(algorithm, arguments.scheduler)  # prints its advice at the end
+    # `attach(algorithm)` for advice alone, `attach(algorithm, "hindsight")` to set epochs and learning rate.
+    attach(algorithm, arguments.scheduler)
 
     result = algorithm.run_training(
         OnPolicyTrainerParams(

@@ -1,6 +1,10 @@
-"""PPO of TorchRL on CartPole: every update judged and, with `--scheduler`, the next one chosen.
+"""PPO of TorchRL on CartPole, with ADEPT.
 
-Run `pip install 'adept-rl[torchrl]'`, then `python examples/torchrl_cartpole.py`.
+    python examples/torchrl_cartpole.py                           # advice at the end; changes nothing
+    python examples/torchrl_cartpole.py --scheduler hindsight     # also sets epochs and learning rate
+    python examples/torchrl_cartpole.py --scheduler ucb           # the paper's bandit chooses the epochs
+
+Needs `pip install 'adept-rl[torchrl]'`.
 """
 
 import argparse
@@ -22,9 +26,9 @@ def network(outputs: int) -> torch.nn.Module:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=16_384)
-    parser.add_argument("--scheduler", help="hindsight, kl-rate, ucb, …; without it updates are only judged")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=40_960)
+    parser.add_argument("--scheduler", help="hindsight, kl-rate, kl-epochs, ucb, …; without it, advice only")
     arguments = parser.parse_args()
     steps = arguments.steps
 
@@ -51,7 +55,8 @@ def main() -> None:
         progress_bar=False,
     )
 
-    attach(trainer, arguments.scheduler)  # prints its advice at the end
+    # `attach(trainer)` for advice alone, `attach(trainer, "hindsight")` to set epochs and learning rate.
+    attach(trainer, arguments.scheduler)
 
     trainer.train()
 

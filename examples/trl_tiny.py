@@ -1,7 +1,11 @@
-"""GRPO of TRL on a tiny language model made on the spot: every update judged and, if told, the next one chosen.
+"""GRPO of TRL on a tiny language model, with ADEPT.
 
-The model learns to answer with the letter "a". Nothing is downloaded.
-Run `pip install 'adept-rl[trl]'`, then `python examples/trl_tiny.py`.
+    python examples/trl_tiny.py                           # advice at the end; changes nothing
+    python examples/trl_tiny.py --scheduler hindsight     # also sets epochs and learning rate
+    python examples/trl_tiny.py --scheduler ucb           # the paper's bandit chooses the epochs
+
+Needs `pip install 'adept-rl[trl]'`. The model is made on the spot and learns to answer with the letter "a".
+Nothing is downloaded.
 """
 
 import argparse
@@ -28,9 +32,9 @@ def share_of_a(completions, **_):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=160)
-    parser.add_argument("--scheduler", help="hindsight, kl-rate, ucb, …; without it updates are only judged")
+    parser.add_argument("--scheduler", help="hindsight, kl-rate, kl-epochs, ucb, …; without it, advice only")
     arguments = parser.parse_args()
     steps = arguments.steps
 
@@ -62,7 +66,8 @@ def main() -> None:
             ),
         )
 
-        attach(trainer, arguments.scheduler)  # prints its advice at the end
+        # `attach(trainer)` for advice alone, `attach(trainer, "hindsight")` to set epochs and learning rate.
+        attach(trainer, arguments.scheduler)
 
         trainer.train()
 

@@ -26,19 +26,29 @@ def plain_loop() -> str:
 
 
 def test_plain_loop_prints_return_epochs_and_shares_of_every_method(plain_loop):
-    rows = re.findall(r"^(fixed \d|ADEPT\(\w\)) +([\d.]+) ± [\d.]+ +(\d+) +[\d.]+   (.*)$", plain_loop, re.MULTILINE)
+    rows = re.findall(
+        r"^(fixed 4|hindsight|bandit) +([\d.]+) ± [\d.]+ +(\d+) +([\d.]+)× +[\d.]+   (.*)$", plain_loop, re.M
+    )
+    assert [row[0] for row in rows] == ["fixed 4", "hindsight", "bandit"]
     # 3072 steps are 6 iterations of 8 environments × 64 steps.
-    assert {row[0]: int(row[2]) for row in rows[:3]} == {"fixed 4": 24, "fixed 1": 6, "ADEPT(R)": 14}
-    assert [row[0] for row in rows[3:]] == ["ADEPT(U)", "ADEPT(G)"]
-    assert rows[0][3] == "4: 100%"
-    assert rows[2][3].split() == ["4:", "33%", "2:", "33%", "1:", "33%"]
+    fixed, controlled, bandit = rows
+    assert fixed[2:] == ("24", "1.00", "4: 100%")
+    assert 6 <= int(controlled[2]) <= 24
+    assert bandit[3] == "1.00"
+    assert bandit[4].split()[::2] == ["4:", "2:", "1:"], "each arm is tried once"
     assert all(float(row[1]) > 8 for row in rows), "a CartPole episode lasts longer than that"
 
 
-def test_plain_loop_has_the_two_lines_marked():
+def test_plain_loop_ends_with_advice_on_the_fixed_epochs(plain_loop):
+    assert (
+        plain_loop.splitlines()[-1] == "advice on fixed 4, seed 0: Only 5 updates were judged: too few to say anything."
+    )
+
+
+def test_plain_loop_has_its_lines_marked():
     text = (EXAMPLES / "plain_loop.py").read_text(encoding="utf-8")
     lines = [line.strip() for line in text.splitlines() if "# ADEPT, " in line]
-    assert [line.split(" = ")[0] for line in lines] == ["scheduler", "epochs"]
+    assert [re.match(r"[\w.]+", line)[0] for line in lines] == ["hindsight", "plan", "hindsight.mark", "advice"]
 
 
 def test_plain_loop_refuses_nonsense():

@@ -90,6 +90,14 @@ class Advice:
     def __str__(self) -> str:
         return " ".join(self.sentences)
 
+    def calling(self, call: str, compute: str) -> Advice:
+        """Return the same advice with other calls in place of the command line's `--scheduler hindsight`."""
+        flags = {"`--scheduler hindsight --dear compute`": f"`{compute}`", "`--scheduler hindsight`": f"`{call}`"}
+        sentences = self.sentences
+        for flag, instead in flags.items():
+            sentences = tuple(sentence.replace(flag, instead) for sentence in sentences)
+        return replace(self, sentences=sentences)
+
 
 def advise(columns: Columns, *, epoch_flops: float | None = None) -> Advice:
     """Return what the columns of a run say of its updates: direction, epochs, waste and what to try.

@@ -115,7 +115,8 @@ class Hindsight:
     def advice(self) -> Advice:
         """Return what the updates so far say about learning rate and epochs, in words; `str` of it is the text."""
         names = dict.fromkeys(name for record in self._records for name in record)
-        return advise({name: [record.get(name, math.nan) for record in self._records] for name in names})
+        found = advise({name: [record.get(name, math.nan) for record in self._records] for name in names})
+        return found.calling("Hindsight(policy)", 'Hindsight(policy, dear="compute")')
 
     def _note(self) -> None:
         """Keep what was seen for the advice: the last thousand updates."""

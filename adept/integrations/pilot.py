@@ -225,14 +225,8 @@ class Pilot:
         """Return what the updates so far say of the host's epochs and learning rate."""
         names = dict.fromkeys(name for row in self._rows for name in row)
         found = advise({name: [row.get(name, math.nan) for row in self._rows] for name in names})
-        return replace(found, sentences=tuple(self._in_words_of_the_host(sentence) for sentence in found.sentences))
-
-    def _in_words_of_the_host(self, sentence: str) -> str:
         compute = self._call.replace('"hindsight"', '{"name": "hindsight", "dear": "compute"}')
-        told = {" --dear compute": compute, "": self._call}
-        for words, instead in told.items():
-            sentence = sentence.replace(f"`--scheduler hindsight{words}`", f"`{instead}`")
-        return sentence
+        return found.calling(self._call, compute)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the chooser's state, JSON-safe; empty where nothing is chosen.

@@ -94,3 +94,11 @@ def test_the_state_is_json_and_comes_back():
 
 def test_watching_never_stops_an_update():
     assert not adept.Hindsight(Softmax(), control=False).stops(9.0)
+
+
+def test_the_advice_names_no_command_line():
+    *_, hindsight = run(60, 0.02, control=False, gains_every=2)
+    said = str(hindsight.advice())
+    assert "Updates stop short" in said
+    assert "or `Hindsight(policy)`." in said
+    assert "--" not in said
