@@ -96,8 +96,13 @@ class Planner:
 
     @property
     def needs_slope(self) -> bool:
-        """Whether the controller goes by the slope of every update."""
+        """Whether the controller goes by the slopes of updates."""
         return self.controller is not None and self.controller.needs_slope
+
+    @property
+    def wants_slope(self) -> bool:
+        """Whether the slope of the last update would count in the next plan."""
+        return self.controller is not None and self.controller.wants_slope
 
     @property
     def guards(self) -> bool:

@@ -68,7 +68,7 @@ class Trainer:
         self.learner: Learner = fast.learner(*parts) or ReferenceLearner(config, self.network, self.loss, self.device)
         self.planner = Planner(config)
         self.rules = make_rules(config.stopping)
-        self.watch = Watch(config, self.learner, slope_always=self.planner.needs_slope)
+        self.watch = Watch(config, self.learner, slopes=self.planner.needs_slope)
         self.iteration = 0
         self._episodes = self._gradient_steps = self._flops = 0
         self._seconds = self._processor_seconds = 0.0
@@ -81,7 +81,7 @@ class Trainer:
                 self.collector.restart(self.iteration)
             rollout = self.collector.collect()
             collected = time.perf_counter()
-            verdict = self.watch.judge(self.iteration, rollout)
+            verdict = self.watch.judge(self.iteration, rollout, slope=self.planner.wants_slope)
             judged = time.perf_counter()
             plan = self.planner.plan(self.iteration, rollout, verdict)
             epochs = self._update(rollout, plan)

@@ -49,11 +49,11 @@ class Watch:
     """Hold what the next rollout needs to judge an update, and let it judge.
 
     An iteration is *due* where its rollout judges the gains of the update before it: every `watch_every` iterations.
-    The slope comes with the gains, or every iteration where a controller goes by it.
+    The slope comes with the gains, and whenever it is asked for where a controller goes by slopes.
     """
 
-    def __init__(self, config: Config, learner: Learner, *, slope_always: bool) -> None:
-        self._config, self._learner, self._slope_always = config, learner, slope_always
+    def __init__(self, config: Config, learner: Learner, *, slopes: bool) -> None:
+        self._config, self._learner, self._slopes = config, learner, slopes
         self._judge: Judge[Tensor] = Judge(LearnerWeights(learner))
         self._done = 0
         self.marks = marked_epochs(config.arms)
@@ -63,7 +63,7 @@ class Watch:
     @property
     def on(self) -> bool:
         """Whether there is anything to record."""
-        return self._config.watch or self._slope_always
+        return self._config.watch or self._slopes
 
     @property
     def rows(self) -> int:
@@ -74,11 +74,11 @@ class Watch:
         """Whether the rollout of this iteration judges gains."""
         return self._config.watch and iteration > 0 and iteration % self._config.watch_every == 0
 
-    def judge(self, iteration: int, rollout: Rollout) -> Verdict | None:
-        """Return what this rollout says of the update before it; None where it is not asked."""
+    def judge(self, iteration: int, rollout: Rollout, *, slope: bool = False) -> Verdict | None:
+        """Return what this rollout says of the update before it; None where nothing is due and no slope asked for."""
         self.passes = 0
         due = self.due(iteration)
-        if self._judge.start is None or not (due or self._slope_always):
+        if self._judge.start is None or not (due or slope):
             return None
         groups = time_groups(self._config.rollout_length, self._config.environments)
         rows: slice | npt.NDArray[np.int64] = slice(None)
@@ -109,7 +109,7 @@ class Watch:
     def begin(self, iteration: int) -> None:
         """Take the parameters before the update of this iteration, if the next one judges it."""
         self._done = 0
-        if self._slope_always or self.due(iteration + 1):
+        if self._slopes or self.due(iteration + 1):
             self._judge.begin()
         else:
             self._judge.clear()

@@ -147,10 +147,19 @@ def test_flops_are_counted() -> None:
     assert few[-1]["flops"] - plain[-1]["flops"] == 3 * 8 * 64 * trainer.policy_flops
 
 
-def test_a_controller_gets_the_slope_every_iteration_also_without_watching() -> None:
+def test_a_controller_gets_the_slope_also_without_watching_but_not_while_its_critic_is_blind() -> None:
     options = {"kl_limit": 1e-30}  # every update counts as too far, so that the stride falls each time
-    records = run(config("discrete", scheduler="hindsight", scheduler_options=options, watch=False))
-    assert [math.isfinite(record["slope_z"]) for record in records] == [False] + [True] * 6
+    settings = config("discrete", scheduler="hindsight", scheduler_options=options, watch=False)
+    records = run(settings)
+    expected, average = [False], None
+    for record in records[1:]:
+        expected.append(average is None or average > 0)
+        seen = max(-1.0, record["explained_variance"])
+        average = seen if average is None else average + 0.2 * (seen - average)
+    assert [math.isfinite(record["slope_z"]) for record in records] == expected
+    trainer, plain = Trainer(settings), run(replace(settings, scheduler="fixed", scheduler_options={}))
+    spent = sum(expected) * 2 * 256 * trainer.policy_flops
+    assert records[-1]["flops"] - plain[-1]["flops"] == spent
     assert all(math.isnan(record["update_worth"]) for record in records)
     assert records[0]["stride"] == 1.0
     assert len({record["stride"] for record in records}) == 7

@@ -76,6 +76,11 @@ class Controller(ABC):
         """Take note of what the last update left behind, and choose for the next; None: nothing is known of it."""
         return self._choose(None if evidence is None else _finite(evidence))
 
+    @property
+    def wants_slope(self) -> bool:
+        """Whether the slope of the last update would count now; where it would not, nobody needs to measure it."""
+        return self.needs_slope
+
     def stops(self, kl: float) -> bool:
         """Say whether an epoch with this approximate KL went too far, so that the update must end."""
         return False

@@ -99,6 +99,11 @@ class Hindsight(Controller):
             "kl_stop": self._kl_stop,
         }
 
+    @property
+    def wants_slope(self) -> bool:
+        """Whether the critic explains anything; while it does not, slopes would not count."""
+        return self._critic is None or self._critic > 0
+
     def stops(self, kl: float) -> bool:
         """Say whether an epoch with this approximate KL went too far, so that the update must end."""
         return not kl <= self._kl_stop
@@ -133,7 +138,7 @@ class Hindsight(Controller):
             explained = max(-1.0, evidence.explained_variance)  # it has no lower bound: one bad rollout is not many
             old = explained if self._critic is None else self._critic
             self._critic = old + CRITIC_SMOOTHING * (explained - old)
-        slope = evidence.slope_z if self._critic is None or self._critic > 0 else None
+        slope = evidence.slope_z if self.wants_slope else None
         if evidence.kl is not None and evidence.kl > self._kl_limit:
             self._sum, self._count = OVERSHOT, 1.0
         elif slope is not None:
