@@ -26,7 +26,10 @@ from paper.verdicts import Region, verdict
 STUDY, GRID = "tournament", "tournament-grid"
 SAMPLES, COMPUTE, BANDIT = "hindsight-samples", "hindsight-compute", "ucb"
 HINDSIGHT = (SAMPLES, COMPUTE)
-DROPPED_FIRST = ("kl-rate-k3", "target-kl", "k3", "envpool/Walker2d-v4", "pybullet/Ant", "minigrid/Empty-16x16")
+DROPPED_FIRST = (
+    "kl-rate-k3", "target-kl", "k3", "k3-rate3", "ucb", "kl-rate",
+    "envpool/Walker2d-v4", "pybullet/Ant", "minigrid/Empty-16x16",
+)  # fmt: skip
 """Methods, then tasks, in the order in which the study's file drops them."""
 ENOUGH = 5
 """Seeds for which nothing more is dropped; fewer where the study has fewer."""
