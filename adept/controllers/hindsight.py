@@ -70,6 +70,7 @@ class Hindsight(Controller):
         kl_limit: float = 0.05,
         kl_stop: float = 0.1,
         smoothing: float = 1.0,
+        damp: float = 1.0,
         seed: int = 0,
     ) -> None:
         super().__init__(epochs, seed=seed)
@@ -87,6 +88,8 @@ class Hindsight(Controller):
         self._smoothing = real_number("smoothing", smoothing, at_least=1, at_most=1000, example=1)
         self._x = self._z = self._average = self._saved = 0.0
         self._critic: float | None = None
+        self._weight = 0.0
+        self._damp = damp
 
     @property
     def options(self) -> dict[str, float | str]:
@@ -102,6 +105,7 @@ class Hindsight(Controller):
             "kl_limit": self._kl_limit,
             "kl_stop": self._kl_stop,
             "smoothing": self._smoothing,
+            "damp": self._damp,
         }
 
     def stops(self, kl: float) -> bool:
@@ -116,7 +120,12 @@ class Hindsight(Controller):
         if evidence is not None:
             self._z = self._signal(evidence)
             beyond = math.copysign(max(0.0, abs(self._z) - self._deadband), self._z)
-            push = self._gain * math.tanh(beyond / 2) * (self._descent if beyond < 0 < self._x else 1.0)
+            share = math.tanh(beyond / 2)
+            push = self._gain * share * (self._descent if beyond < 0 < self._x else 1.0)
+            if push > 0 and self._damp and evidence.kl is not None:
+                push *= max(0.0, 1 - evidence.kl / self._kl_limit)
+            self._average *= 1 - abs(share)
+            self._weight *= 1 - abs(share)
             self._x = _within((1 - self._leak) * self._x + push)
             if beyond <= 0 and evidence.slope_z is not None and not self._blind:
                 self._saved = _within(self._saved + self._pace)
@@ -143,22 +152,23 @@ class Hindsight(Controller):
             old = seen if self._critic is None else self._critic
             self._critic = old + CRITIC_SMOOTHING * (seen - old)
         z = 0.0 if self._blind else evidence.slope_z or 0.0
-        weight = 1 / self._smoothing
-        self._average += weight * (z - self._average)
         if evidence.kl is not None and evidence.kl > self._kl_limit:
-            self._average = min(self._average, 0.0)
+            self._average, self._weight = OVERSHOT, 1.0
             return OVERSHOT
-        # A moving average with this weight of independent numbers of variance 1 has variance weight/(2 - weight).
-        return self._average / math.sqrt(weight / (2 - weight))
+        if z:
+            self._average += z
+            self._weight += 1
+        return self._average / math.sqrt(self._weight) if self._weight > 0 else 0.0
 
     def _state(self) -> dict[str, Any]:
-        return {"x": self._x, "saved": self._saved, "z": self._z, "average": self._average, "critic": self._critic}
+        return {"x": self._x, "saved": self._saved, "z": self._z, "average": self._average, "critic": self._critic, "weight": self._weight}
 
     def _restore(self, rule: Mapping[str, Any]) -> None:
         self._x = real_number("x", rule["x"], at_least=-FURTHEST, at_most=FURTHEST, example=0)
         self._saved = real_number("saved", rule["saved"], at_least=0, at_most=FURTHEST, example=0)
         self._z = real_number("z", rule["z"], example=0)
         self._average = real_number("average", rule["average"], example=0)
+        self._weight = real_number("weight", rule["weight"], example=0)
         critic = rule["critic"]
         self._critic = None if critic is None else real_number("critic", critic, at_least=-1, at_most=1, example=0)
 
