@@ -69,6 +69,7 @@ class Hindsight(Controller):
         pace: float = 0.1,
         kl_limit: float = 0.05,
         kl_stop: float = 0.1,
+        always: float = 0.0,
         seed: int = 0,
     ) -> None:
         super().__init__(epochs, seed=seed)
@@ -84,6 +85,7 @@ class Hindsight(Controller):
         self._kl_stop = real_number("kl_stop", kl_stop, above=0, example=0.1)
         self._x = self._z = self._sum = self._count = self._saved = 0.0
         self._critic: float | None = None
+        self._always = always
 
     @property
     def options(self) -> dict[str, float | str]:
@@ -97,6 +99,7 @@ class Hindsight(Controller):
             "pace": self._pace,
             "kl_limit": self._kl_limit,
             "kl_stop": self._kl_stop,
+            "always": self._always,
         }
 
     def stops(self, kl: float) -> bool:
@@ -115,7 +118,7 @@ class Hindsight(Controller):
             room = 1.0 if evidence.kl is None or moved <= 0 else max(0.0, 1 - evidence.kl / self._kl_limit)
             self._x = _within((1 - self._leak) * self._x + self._gain * moved * room)
             self._sum, self._count = (1 - abs(moved)) * self._sum, (1 - abs(moved)) * self._count
-            if seen and moved <= 0:
+            if seen and (self._always or moved <= 0):
                 self._saved = _within(self._saved + self._pace)
         made = self._made()
         return Choice(made, math.exp(_within(self._x + math.log(self.epochs / made))))
