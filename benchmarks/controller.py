@@ -25,6 +25,41 @@ TRIALS = Path(__file__).parents[1] / "results" / "controller" / "trials.csv"
 PAGE = Path(__file__).parents[1] / "docs" / "hindsight.md"
 BEGIN, END = "<!-- controller experiments -->", "<!-- end of controller experiments -->"
 BASELINE = "preset"
+SETTINGS = {
+    "samples": "the default",
+    "compute": "the default of `compute`",
+    "gain-0.1": "gain 0.1",
+    "gain-1": "gain 1, deadband 2",
+    "gain-1-undamped": "the same, growing also near the KL limit",
+    "deadband-1": "deadband 1, leak 0.02",
+    "no-guard": "no limit on the KL",
+    "actor-alone": "the critic keeps the preset's learning rate",
+    "always": "`compute`: epochs come down whatever the slope says",
+    "always-pace-0.05": "the same at half the pace",
+    "pace-0.25": "`compute`: epochs come down faster",
+    "gain-1-pace-0.25": "the same with gain 1, deadband 2",
+    "share-0.5": "`compute`: to half of the epochs",
+    "share-0.5-pace-0.05": "the same at half the pace",
+    "share-0.5-pace-0.25": "the same faster",
+    "share-0.7-pace-0.25": "`compute`: to 70 % of the epochs, faster",
+    "one-slope": "each slope by itself, gain 0.3, deadband 1, leak 0.02",
+    "one-slope-smoothing-4": "the same, slopes averaged over 4 updates",
+    "one-slope-leak-0.1": "the same, no deadband, leak 0.1",
+    "sequential": "slopes added up to 2 standard errors, then × or ÷ 1.5",
+    "one-slope-compute": "`one-slope`, epochs coming down at pace 0.25",
+    "one-slope-share-0.5": "the same to half of the epochs",
+    "one-slope-compute-root": "the same, stride eˣ·√(K/K')",
+    "one-slope-trade": "K' = K·exp(−\\|x\\|), at least √K: epochs for stride at once",
+    "fixed-rate-2": "no controller: learning rate × 2",
+    "fixed-rate-4": "learning rate × 4",
+    "fixed-half-rate-2": "half of the epochs, learning rate × 2",
+    "fixed-half-rate-4": "half of the epochs, learning rate × 4",
+    "fixed-third": "a third of the epochs",
+    "fixed-third-rate-3": "a third of the epochs, learning rate × 3",
+    "fixed-third-rate-6": "a third of the epochs, learning rate × 6",
+    "fixed-third-rate-10": "a third of the epochs, learning rate × 10",
+}
+"""What each setting in the file of trials is, in the order of the table."""
 Row = dict[str, str]
 
 
@@ -82,35 +117,35 @@ def update_flops(row: Row, preset: Row) -> float:
 
 
 def table(trials: list[Row]) -> str:
-    """Return a row per setting: seeds, runs ahead of the preset's, differences by task, and the cost of updates."""
+    """Return a row per setting: what it is, runs ahead of the preset's, differences by task, cost of updates."""
     presets = {(row["task"], row["seed"]): row for row in trials if row["setting"] == BASELINE}
     spread = defaultdict(list)
     for (task, _), row in presets.items():
         spread[task].append(float(row["mean_score"]))
     tasks = sorted(spread)
-    settings = defaultdict(list)
+    settings: dict[str, dict[tuple[str, str], Row]] = {name: {} for name in SETTINGS}
     for row in trials:
         if row["setting"] != BASELINE and (row["task"], row["seed"]) in presets:
-            settings[row["setting"], row["options"]].append(row)
+            settings[row["setting"]][row["task"], row["seed"]] = row
     names = [task.partition("/")[2] for task in tasks]
     lines = [
-        f"| setting | options | commits | ahead | {' | '.join(names)} | update FLOPs |",
-        f"| --- | --- | --- | ---: | {' | '.join('---:' for _ in tasks)} | ---: |",
-        f"| preset | | | | {' | '.join(_scores(spread[task]) for task in tasks)} | 100 % |",
+        f"| setting | | ahead | {' | '.join(names)} | update FLOPs |",
+        f"| --- | --- | ---: | {' | '.join('---:' for _ in tasks)} | ---: |",
+        f"| preset | | | {' | '.join(_scores(spread[task]) for task in tasks)} | 100 % |",
     ]
-    for (setting, options), rows in sorted(settings.items()):
-        commits = ", ".join(sorted({row["commit"] for row in rows}))
+    for setting, rows in settings.items():
+        if not rows:
+            continue
         ahead, costs, cells = 0, defaultdict(list), defaultdict(list)
-        for row in rows:
-            preset = presets[row["task"], row["seed"]]
+        for (task, _), row in rows.items():
+            preset = presets[task, row["seed"]]
             gained = float(row["mean_score"]) - float(preset["mean_score"])
             ahead += gained > 0
-            cells[row["task"]].append(gained)
-            costs[row["task"]].append(update_flops(row, preset) / update_flops(preset, preset))
-        shown = ", ".join(f"{name} {value}" for name, value in json.loads(options).items())
+            cells[task].append(gained)
+            costs[task].append(update_flops(row, preset) / update_flops(preset, preset))
         share = np.mean([np.mean(each) for each in costs.values()])
         differences = " | ".join(_difference(cells[task]) for task in tasks)
-        lead = f"{setting} | {shown} | {commits} | {ahead} of {len(rows)}"
+        lead = f"`{setting}` | {SETTINGS[setting]} | {ahead} of {len(rows)}"
         lines.append(f"| {lead} | {differences} | {100 * share:.0f} % |")
     return "\n".join(lines)
 
