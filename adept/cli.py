@@ -30,7 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "study": ("adept.commands.study", "run methods × tasks × seeds; study status DIR, study pack DIR"),
     "advise": ("adept.commands.advise", "say what a run's epochs and learning rate were worth, and what to try next"),
     "report": ("adept.commands.report", "statistics, figures and one page from stored runs"),
-    "probe": ("adept.commands.probe", "say whether a scheduler prefers arms on rewards that it cannot have changed"),
+    "probe": ("adept.commands.probe", "test a scheduler on placebo rewards: does it prefer arms that changed nothing?"),
     "flops": ("adept.commands.flops", "count the compute of an agent and what each arm saves"),
     "demo": (
         "adept.commands.demo",

@@ -33,14 +33,14 @@ class Config:
     algo: str = "ppo"
     """algorithm that updates the agent: ppo or drac"""
     scheduler: str = "ucb"
-    """what chooses the update epochs: a bandit (ucb, thompson, round-robin, fixed, or package.module:Class) or a
-    controller of epochs and learning rate (hindsight, kl-rate, kl-epochs)"""
+    """what sets the update epochs: fixed, a controller of epochs and learning rate (hindsight, kl-rate, kl-epochs), or
+    a bandit over the arms (ucb, thompson, round-robin, or package.module:Class)"""
     arms: tuple[int, ...] = (4, 2, 1)
-    """numbers of update epochs to choose from, as separate words"""
+    """update epochs that a bandit chooses from, for example 10 5 1; fixed and controllers take one number"""
     scheduler_options: dict[str, float | str] = field(default_factory=dict)
     """options of the scheduler by name, for example exploration 5 or scale auto; `adept train` has a flag for each"""
     reward_source: RewardSource = "gae-return"
-    """what the scheduler is credited with: the rollout's mean GAE return, or its mean episode return"""
+    """reward of a bandit: the rollout's mean GAE return, or its mean episode return"""
     seed: int = 1
     """seed of every random generator"""
     steps: int = 500_000
@@ -77,7 +77,7 @@ class Config:
     normalize_rewards: bool = False
     """divide rewards by the running standard deviation of the discounted return"""
     time_limit_ends: bool = False
-    """treat time limits as terminations instead of bootstrapping the value of the last observation"""
+    """treat time limits as terminations; without it, the value of the last observation is bootstrapped"""
     network: NetworkName = "auto"
     """network; auto goes by the shape of the observations"""
     levels: int = 200
@@ -91,13 +91,13 @@ class Config:
     augmentation_coefficient: float = 0.1
     """DrAC only: weight of the regulariser"""
     restart_every: int = 100
-    """iterations after which all environments restart from seeds of that iteration, so that a run resumes exactly"""
+    """iterations after which all environments restart, so that an interrupted run resumes exactly"""
     watch: bool = True
-    """measure what updates were worth (docs/hindsight.md); changes no other number"""
+    """judge updates on the next rollout (docs/hindsight.md); changes no other number"""
     watch_every: int = 5
-    """iterations between two measurements"""
+    """iterations between two judged updates"""
     watch_rows: int = 2048
-    """most rows of a rollout that a measurement uses, drawn at random"""
+    """most rows of a rollout that judge an update, drawn at random"""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arms", epoch_arms(self.arms))

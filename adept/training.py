@@ -39,7 +39,7 @@ class Stateful(Protocol):
 
 
 def train(config: Config, execution: Execution | None = None) -> Iterator[Record]:
-    """Train from scratch and yield one record per iteration; storing and showing them is the caller's."""
+    """Train from scratch and yield one record per iteration. The caller stores and prints them."""
     trainer = Trainer(config, execution)
     try:
         yield from trainer

@@ -12,7 +12,7 @@ from adept.options import Positional
 
 @dataclass(frozen=True)
 class PlayOptions:
-    """Write a video of a run's newest checkpoint at play."""
+    """Write a video of episodes played with a run's newest checkpoint."""
 
     run: Positional[Path]
     """the run's folder"""

@@ -36,7 +36,7 @@ VERDICTS = {
 
 @dataclass(frozen=True)
 class ProbeOptions:
-    """Say whether a scheduler prefers arms on rewards that it cannot have changed, and whether it finds better ones."""
+    """Test whether a scheduler prefers arms on placebo rewards, which no choice can change, and finds good arms."""
 
     scheduler: Positional[str]
     """a scheduler's name (ucb, …), package.module:Class, which is imported, or a controller's name (hindsight, …)"""

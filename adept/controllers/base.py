@@ -42,15 +42,15 @@ class Choice:
 
 
 class Controller(ABC):
-    """Choose epochs and stride of every update, from what the last one left behind.
+    """Set epochs and learning-rate factor (stride) of every update from measurements of the last one.
 
-    A new rule implements `_choose`, `_state` and `_restore`; where it has knobs `options`, where it has something to
-    plot `diagnostics`, and where it guards an update `stops`. Evidence reaches `_choose` with numbers that are not
-    finite taken out, so that a rule has one case of "not known"; an infinite KL stays, since a guard must see it.
+    A new rule implements `_choose`, `_state` and `_restore`. Override `options` if it has options, `diagnostics` if it
+    has numbers to plot, and `stops` if it guards an update. Numbers that are not finite reach `_choose` as None, except
+    for an infinite KL, which a guard must see.
 
     Args:
-        epochs: the preset's epochs per update, K ≥ 1: what the rule starts from.
-        seed: for rules that draw; part of the contract so that every rule is built alike.
+        epochs: epochs per update that the rule starts from, K ≥ 1.
+        seed: for rules that draw random numbers.
     """
 
     needs_slope: ClassVar[bool] = False
@@ -69,11 +69,11 @@ class Controller(ABC):
 
     @property
     def options(self) -> dict[str, float | str]:
-        """The knobs of this rule, as given; a saved state fits only a controller with the same ones."""
+        """The options of this rule; a saved state can be loaded only with the same ones."""
         return {}
 
     def step(self, evidence: Evidence | None) -> Choice:
-        """Take note of what the last update left behind, and choose for the next; None: nothing is known of it."""
+        """Return epochs and stride of the next update, given measurements of the last one (None: there are none)."""
         return self._choose(None if evidence is None else _finite(evidence))
 
     @property
@@ -82,11 +82,11 @@ class Controller(ABC):
         return self.needs_slope
 
     def stops(self, kl: float) -> bool:
-        """Say whether an epoch with this approximate KL went too far, so that the update must end."""
+        """Return whether the update must end after an epoch with this approximate KL."""
         return False
 
     def diagnostics(self) -> dict[str, float]:
-        """Return what a plot of the decisions wants, as name → number."""
+        """Return numbers to plot, by name."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Hindsight:
-    """Judge each update by the rollout that follows it, and choose epochs and stride of the next update.
+    """Judge each update on the next rollout, and set epochs and learning-rate factor (stride) of the next update.
 
     ```
     hindsight = adept.Hindsight(policy, epochs=10)
@@ -34,12 +34,12 @@ class Hindsight:
     inside the update are optional.
 
     Args:
-        policy: any PyTorch module; its trainable parameters are what an update moves.
-        epochs: the epochs per update that the loop was tuned for.
-        control: choose epochs and stride; off, the plan is always (epochs, 1) and the updates are only watched.
+        policy: any PyTorch module; its trainable parameters are judged.
+        epochs: epochs per update that the loop was tuned for.
+        control: set epochs and stride. With False the plan is always (epochs, 1), and updates are only judged.
         dear: what the controller saves, "samples" or "compute" (see `adept.controllers.Hindsight`).
-        host_copy: keep the copies of the parameters on the host. The device then holds one copy of the trainable
-            parameters less; each judged policy costs two transfers.
+        host_copy: keep the copies of the parameters on the host, to save device memory; each judged policy then costs
+            two transfers.
         gains_every: iterations between two measurements of gains (`verdict.update_worth`, `by_length`, `by_epoch`).
             The slope is measured every time, at two forward passes; gains take five more, and one for each epoch
             marked. 0 means never.
@@ -69,15 +69,15 @@ class Hindsight:
         self._steps = 0
 
     def step(self, log_probs: LogProbs, advantages: npt.ArrayLike, *, groups: npt.ArrayLike | None = None) -> Choice:
-        """Judge the last update on this rollout, take the parameters as they are, and return the next plan.
+        """Judge the last update on this rollout, and return epochs and stride of the next one.
 
         Args:
             log_probs: returns the log-probabilities of the rollout's actions under the present parameters of the
                 policy, one per row, in the order of the advantages. Called several times, with other parameters in
                 place; everything is restored, also when it raises.
-            advantages: of the same rows. Given as (steps, environments), the standard errors are right by themselves;
-                flat, the rows must be in order of time or of environment, not shuffled.
-            groups: which group each row belongs to, where neither holds; rows of different groups are independent.
+            advantages: of the same rows, as (steps, environments). Flat ones must be in order of time or of
+                environment, not shuffled.
+            groups: the group of each row, where neither holds; rows of different groups are independent.
         """
         values = as_numpy(advantages)
         due = bool(self._gains_every) and self._steps % self._gains_every == 0
@@ -92,18 +92,16 @@ class Hindsight:
         return self.plan
 
     def mark(self, epoch: int) -> None:
-        """Take the parameters after an epoch of the update, so that its gain is judged, too: one copy each."""
+        """Copy the parameters after an epoch of the update, so that the gain of its first epochs is judged, too."""
         if self._gains_every and self._steps % self._gains_every == 0:
             self._judge.mark(epoch)
 
     def stops(self, kl: float) -> bool:
-        """Say whether the update must end after an epoch with this approximate KL; never while only watching."""
+        """Return whether the update must end after an epoch with this approximate KL; always False without control."""
         return self.control and self.controller.stops(kl)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the controller, JSON-safe. Parameters are not in it: the first update after loading is
-        not judged.
-        """
+        """Return the state of the controller, JSON-safe. The first update after loading is not judged."""
         return {"steps": self._steps, "controller": self.controller.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -113,7 +111,7 @@ class Hindsight:
         self._steps = steps
 
     def advice(self) -> Advice:
-        """Return what the updates so far say about learning rate and epochs, in words; `str` of it is the text."""
+        """Return the advice on learning rate and epochs from the updates so far; `str` gives the text."""
         names = dict.fromkeys(name for record in self._records for name in record)
         found = advise({name: [record.get(name, math.nan) for record in self._records] for name in names})
         return found.calling("Hindsight(policy)", 'Hindsight(policy, dear="compute")')

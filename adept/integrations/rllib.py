@@ -102,7 +102,7 @@ class AdeptLearner(PPOTorchLearner):
     """The PPO learner, except that it judges its updates, and chooses once the returns of a batch are known."""
 
     def build(self) -> None:
-        """Build as ever, with a pilot of this learner's own."""
+        """Build as usual, with a pilot of this learner's own."""
         super().build()
         settings = copy.deepcopy(self.config.learner_config_dict[SCHEDULER])
         self.pilot = Pilot(settings.pop("given"), call='attach(config, "hindsight")', pool=self._pooled, **settings)
@@ -121,7 +121,7 @@ class AdeptLearner(PPOTorchLearner):
     def _create_iterator_if_necessary(
         self, *, training_data: Any, num_total_minibatches: int = 0, num_epochs: int = 1, **kwargs: Any
     ) -> Any:
-        """Iterate as ever, for as many epochs as are chosen."""
+        """Iterate as usual, for as many epochs as are chosen."""
         batch = self._made = self._make_batch_if_necessary(training_data)
         pilot = self.pilot
         rows = self._rows(batch) if pilot.wants_rows or pilot.kl_stop is not None else None
@@ -233,7 +233,7 @@ class AdeptLearner(PPOTorchLearner):
         return returns / count if count else None
 
     def after_gradient_based_update(self, *, timesteps: dict[str, Any]) -> None:
-        """Finish as ever, and log what was judged, asked for and done."""
+        """Finish as usual, and log what was judged, asked for and done."""
         super().after_gradient_based_update(timesteps=timesteps)
         for stride in self._strides:
             stride.factor = 1.0

@@ -76,13 +76,13 @@ class _Attached:
             setattr(algorithm.storage, name, self._watched(name))
 
     def learn(self, *args: Any, **kwargs: Any) -> None:
-        """Learn as ever, and print the advice at the end."""
+        """Learn as usual, and print the advice at the end."""
         type(self.runner).learn(self.runner, *args, **kwargs)
         if self._verbose and self.pilot.watch and self.runner.alg.gpu_global_rank == 0:
             print(f"adept: {self.pilot.advice()}")
 
     def update(self) -> Any:
-        """Update as ever, with the choice in place of the epochs, and a controller in place of the KL rule."""
+        """Update as usual, with the choice in place of the epochs, and a controller in place of the KL rule."""
         algorithm, pilot = self.runner.alg, self.pilot
         own = {name: getattr(algorithm, name) for name in ("num_learning_epochs", "schedule")}
         before = self._stride.count
@@ -168,7 +168,7 @@ class _Attached:
         return Rows(passes, part.advantages.flatten(), groups[:, chosen].ravel(), deployed, explained)
 
     def log(self, it: int, *args: Any, **kwargs: Any) -> None:
-        """Log as ever, and ADEPT's numbers to the same writer."""
+        """Log as usual, and ADEPT's numbers to the same writer."""
         logger = self.runner.logger
         type(logger).log(logger, it, *args, **kwargs)
         if logger.writer is not None:
@@ -181,7 +181,7 @@ class _Attached:
         return saved | {STATE: self.pilot.state_dict()}
 
     def load(self, loaded_dict: dict[str, Any], load_cfg: dict[str, Any] | None, strict: bool) -> Any:
-        """Load as ever, and continue from the state unless `load_cfg` leaves it out with the optimiser's."""
+        """Load as usual, and continue from the state unless `load_cfg` leaves it out with the optimiser's."""
         algorithm = self.runner.alg
         result = type(algorithm).load(algorithm, loaded_dict, load_cfg, strict)
         wanted = load_cfg is None or load_cfg.get(STATE, load_cfg.get("optimizer", False))

@@ -46,26 +46,22 @@ def mean_return(model: Any) -> float:
 
 
 class AdeptCallback(BaseCallback):
-    """Judge what every update was worth, and choose epochs and learning rate of the next one if told to.
+    """Judge every update on the next rollout, and set epochs and learning rate of the next one if asked to.
 
-    `model.learn(n, AdeptCallback())` changes nothing and prints its advice at the end. `AdeptCallback("hindsight")`
-    sets epochs and the factor of the learning rate; `AdeptCallback("ucb")` or a scheduler sets the epochs.
-
-    Works with each on-policy algorithm that has `n_epochs`: PPO, MaskablePPO, RecurrentPPO and the PPO of sbx. The
-    state travels with the model: a loaded model goes on, given a callback built like the first one. `n_epochs`,
-    `lr_schedule` and `target_kl` of the model are its own outside the updates.
-
-    Logged with each rollout: the verdict on the update before it (`adept/slope_z`, `adept/update_worth`,
-    `adept/gain_epoch_k`), `adept/epochs` and `adept/epochs_done` of that update, and the chooser's numbers. As with
-    SB3's own `train/…`, the numbers of the last update of a `learn` are recorded, not dumped.
+    `AdeptCallback()` changes nothing and prints advice at the end. `AdeptCallback("hindsight")` sets epochs and a
+    factor on the learning rate; `AdeptCallback("ucb")` or another bandit sets the epochs. Works with PPO, MaskablePPO,
+    RecurrentPPO and the PPO of sbx. The state is saved with the model. Outside of updates the model has its own
+    `n_epochs`, `lr_schedule` and `target_kl`. docs/integrations.md lists what is logged; as with SB3's own `train/…`,
+    numbers of the last update of a `learn` are recorded but not dumped.
 
     Args:
-        scheduler: who chooses; `None` for advice alone (see `adept.integrations.pilot.Pilot`).
-        reward: of a rollout, from the model, for schedulers; `None` credits nobody.
+        scheduler: `None` for advice alone; the name of a controller (`"hindsight"`, `"kl-rate"`, `"kl-epochs"`) or
+            bandit (`"ucb"`, …), a list of arms, a mapping with `name` and options, or an object.
+        reward: function from the model to the reward of a bandit; where it returns `None`, nobody is credited.
         verbose: 0 does not print the advice.
         watch: judge updates.
-        gains_every: updates between two that are judged by epoch and by length of the step; 0 means never.
-        rows: rows of a rollout that are judged at most.
+        gains_every: updates between two that are judged epoch by epoch; 0 means never.
+        rows: most rows of a rollout that are judged.
     """
 
     def __init__(
@@ -229,7 +225,7 @@ class _Update:
         return was_open
 
     def _get(self, *args: Any, **kwargs: Any) -> Any:
-        """Yield the minibatches of an epoch as ever; the epoch before it is over."""
+        """Yield the minibatches of an epoch as usual; the epoch before it is over."""
         buffer = self._model.rollout_buffer
         if self._epochs:
             self._pilot.mark(self._epochs)

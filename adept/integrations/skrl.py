@@ -74,7 +74,7 @@ class _Attached:
         self.advice = pilot.advice
 
     def set_tensor_by_name(self, name: str, tensor: Any) -> None:
-        """Write to the memory as ever; once advantages are there, choose: the epochs are about to begin."""
+        """Write to the memory as usual; once advantages are there, choose: the epochs are about to begin."""
         agent, memory = self.agent, self.agent.memory
         type(memory).set_tensor_by_name(memory, name, tensor)
         if name == "values":
@@ -111,14 +111,14 @@ class _Attached:
         return Rows(passes, columns["advantages"].flatten(), groups, columns["log_prob"].flatten(), self._explained)
 
     def sample(self, *args: Any, **kwargs: Any) -> Any:
-        """Sample as ever; the epoch before this one is over."""
+        """Sample as usual; the epoch before this one is over."""
         if self._sampled:
             self.pilot.mark(self._sampled)
         self._sampled += 1
         return type(self.agent.memory).sample(self.agent.memory, *args, **kwargs)
 
     def update(self, *, timestep: int, timesteps: int) -> None:
-        """Update as ever, except for the choice, and keep the number of epochs out of the learning rate."""
+        """Update as usual, except for the choice, and keep the number of epochs out of the learning rate."""
         agent, before, own_limit = self.agent, self._steps.count, self.agent.cfg.kl_threshold
         if self.pilot.kl_stop is not None:
             agent.cfg.kl_threshold = min(self.pilot.kl_stop, own_limit or self.pilot.kl_stop)

@@ -134,7 +134,7 @@ class _Attached(torch.nn.Module):
         return type(kind.__name__, (kind,), {"split": split})
 
     def run_training(self, params: Any) -> Any:
-        """Train as ever, and print the advice at the end."""
+        """Train as usual, and print the advice at the end."""
         (algorithm,) = self._owner
         result = type(algorithm).run_training(algorithm, params)
         if self._verbose and self.pilot.watch:

@@ -77,13 +77,13 @@ class AdeptHook(TrainerHookBase):
         trainer.adept, trainer.optim_steps, trainer.train = self, self.optim_steps, self.train
 
     def train(self) -> None:
-        """Train as ever, and print the advice at the end."""
+        """Train as usual, and print the advice at the end."""
         type(self._trainer).train(self._trainer)
         if self._verbose and self.pilot.watch:
             print(f"adept: {self.pilot.advice()}")
 
     def optim_steps(self, batch: Any) -> None:
-        """Optimise as ever, except for the choice, and keep the number of epochs out of the learning rate."""
+        """Optimise as usual, except for the choice, and keep the number of epochs out of the learning rate."""
         trainer, pilot = self._trainer, self.pilot
         estimated = self._estimated(batch)
         reward = float(estimated.get(self._estimator.tensor_keys.value_target).double().mean())
@@ -119,7 +119,7 @@ class AdeptHook(TrainerHookBase):
                 schedule.step()
 
     def _minibatch(self, batch: Any) -> Any:
-        """Sample as ever, unless the guard ended the update: then there are no more minibatches."""
+        """Sample as usual, unless the guard ended the update: then there are no more minibatches."""
         return None if self._stopped else type(self._trainer)._process_optim_batch_hook(self._trainer, batch)
 
     @property

@@ -110,7 +110,7 @@ class _Attached(TrainerCallback):
         return int(self.trainer._step % (self.trainer.num_iterations * self.trainer.args.steps_per_generation))
 
     def calculate_rewards(self, *args: Any, **kwargs: Any) -> Any:
-        """Score completions as ever, and note their mean."""
+        """Score completions as usual, and note their mean."""
         trainer = self.trainer
         rewards = type(trainer)._calculate_rewards(trainer, *args, **kwargs)
         weighted = (rewards * trainer.reward_weights.to(rewards.device)).nansum(dim=1)
@@ -119,7 +119,7 @@ class _Attached(TrainerCallback):
         return rewards
 
     def generate_and_score_completions(self, inputs: Any) -> Any:
-        """Generate and score as ever; where a generation batch begins, judge the last update and choose the next."""
+        """Generate and score as usual; where a generation batch begins, judge the last update and choose the next."""
         trainer = self.trainer
         generated = type(trainer)._generate_and_score_completions(trainer, inputs)
         if trainer.model.training and self._position == 0:
@@ -159,7 +159,7 @@ class _Attached(TrainerCallback):
         return Rows(passes, advantages.flatten(), groups.cpu().numpy(), deployed)
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Any:
-        """Train as ever in the first K passes; afterwards let the steps of the plan go by."""
+        """Train as usual in the first K passes; afterwards let the steps of the plan go by."""
         trainer, steps, position = self.trainer, self.trainer.args.steps_per_generation, self._position
         if position == 0:
             self._losses = []

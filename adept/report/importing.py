@@ -20,8 +20,6 @@ TAGS = ("charts/episodic_return", "rollout/ep_rew_mean")
 """What is read: returns of single episodes (CleanRL), or means of the last 100 (Stable-Baselines3)."""
 EPOCHS = "adept/epochs_done"
 """The end of the tag under which our integrations log each update's epochs, whatever stands before it."""
-TOTAL = "train/n_updates"
-"""The tag under which Stable-Baselines3 logs the epochs of all updates so far."""
 WINDOW = 100
 LAYOUT = "METHOD/TASK/RUN/events… (or CleanRL's env__name__seed__time)"
 
@@ -84,7 +82,7 @@ def _place(folder: Path, directory: Path) -> tuple[str, str, int | None]:
 
 def read_returns(folder: Path) -> tuple[Array, Array, Array, Array] | None:
     """Return steps, scores, epochs so far and epochs by update of one run, or None where its events have no returns."""
-    found: dict[str, list[tuple[int, float]]] = {tag: [] for tag in (*TAGS, EPOCHS, TOTAL)}
+    found: dict[str, list[tuple[int, float]]] = {tag: [] for tag in (*TAGS, EPOCHS)}
     for file in sorted(folder.glob("events.out.tfevents.*")):
         for tag, step, value in read_scalars(file):
             name = EPOCHS if tag.endswith(EPOCHS) else tag
@@ -103,11 +101,10 @@ def read_returns(folder: Path) -> tuple[Array, Array, Array, Array] | None:
         values = np.array(scores)
     last = np.append(np.diff(steps) > 0, True)  # several episodes may end at one step: the last mean holds them all
     at, epochs = _columns(found[EPOCHS])
-    when, total = (at, np.cumsum(epochs)) if len(epochs) else _columns(found[TOTAL])
-    if not len(when):
+    if not len(epochs):
         return steps[last], values[last], np.full(int(last.sum()), math.nan), epochs
-    index = np.searchsorted(when, steps[last], side="right")
-    return steps[last], values[last], np.concatenate([[0.0], total])[index], epochs
+    index = np.searchsorted(at, steps[last], side="right")
+    return steps[last], values[last], np.concatenate([[0.0], np.cumsum(epochs)])[index], epochs
 
 
 def _columns(points: list[tuple[int, float]]) -> tuple[Array, Array]:

@@ -29,7 +29,7 @@ class UCB(Bandit[Arm]):
             `scale=None` in units of the reward, 5 unless given, as in the paper.
         window: how many rewards of an arm its value averages, W ≥ 1. Small forgets fast.
         scale: "auto" standardises rewards and tries every arm once; None is the paper's exact rule.
-        seed: accepted like every scheduler's; this rule draws nothing.
+        seed: not used.
     """
 
     def __init__(
