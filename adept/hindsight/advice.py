@@ -103,7 +103,8 @@ def advise(columns: Columns, *, epoch_flops: float | None = None) -> Advice:
     """Return what the columns of a run say of its updates: direction, epochs, waste and what to try.
 
     Units of gains: per cent of a standard deviation of the advantage. Columns that are missing or empty are left out of
-    account. `epoch_flops` is the cost of one epoch, for the waste in FLOPs.
+    account. `epoch_flops` is the cost of one epoch, for the waste in FLOPs. A column `stride` says that a controller
+    already sets the learning rate: then nothing is recommended, and the stride is told instead.
     """
     table = {name: np.asarray(values, np.float64).ravel() for name, values in columns.items()}
     judged = np.flatnonzero(np.isfinite(table.get("slope_z", np.zeros(0))))
@@ -112,7 +113,9 @@ def advise(columns: Columns, *, epoch_flops: float | None = None) -> Advice:
     if whole.updates < FEWEST:
         said = "No update was" if not len(judged) else f"Only {_count(len(judged), 'update')} were"
         return Advice(whole, stages, (f"{said} judged: too few to say anything.",))
-    sentences = [*_on_direction(whole, stages), *_on_epochs(table, whole, epoch_flops)]
+    strides = table.get("stride", np.zeros(0))
+    stride = float(strides[-1]) if len(strides) else None
+    sentences = [*_on_direction(whole, stages, stride), *_on_epochs(table, whole, epoch_flops, stride)]
     return Advice(whole, stages, tuple(sentences) or (f"{whole.updates} judged updates say nothing clear.",))
 
 
@@ -183,7 +186,7 @@ def _with_epochs(found: Finding, table: Mapping[str, Floats], rows: npt.NDArray[
     return replace(found, epochs=epochs)
 
 
-def _on_direction(whole: Finding, stages: tuple[Finding, ...]) -> list[str]:
+def _on_direction(whole: Finding, stages: tuple[Finding, ...], stride: float | None) -> list[str]:
     """Return one sentence on the whole run, or one for each third that says something.
 
     The latter where thirds differ, and where updates stopped short but no longer do so at the end: a solved task.
@@ -193,36 +196,38 @@ def _on_direction(whole: Finding, stages: tuple[Finding, ...]) -> list[str]:
     last = stages[-1]
     past = whole.direction == "short" and bool(known) and last.updates >= FEWEST and last.slope.sure < CLEAR
     if len(set(known)) <= 1 and whole.direction != "unknown" and not past:
-        return [_direction_text(whole, "Updates", whole.updates)]
+        return [_direction_text(whole, "Updates", stride)]
     return [
-        _direction_text(stage, f"In the {name} third of the run updates", stage.updates)
+        _direction_text(stage, f"In the {name} third of the run updates", stride)
         for name, stage in zip(STAGES, stages, strict=True)
         if stage.direction != "unknown"
     ]
 
 
-def _direction_text(found: Finding, subject: str, updates: int) -> str:
-    slope = f"mean slope z {found.slope.value:+.2f} ± {found.slope.error:.2f} over {updates} updates"
+def _direction_text(found: Finding, subject: str, stride: float | None) -> str:
+    slope = f"mean slope z {found.slope.value:+.2f} ± {found.slope.error:.2f} over {found.updates} updates"
     known = not math.isnan(found.worth.value)
     worth = f": they gain {found.worth.text()} of a standard deviation of the advantage" if known else ""
     if found.direction == "short":
         further = "" if math.isnan(found.longer.value) else f"; a step twice as long would add {found.longer.text()}"
-        return (
-            f"{subject} stop short ({slope}){worth}{further}. Try a larger learning rate, × 1.5 to 2, or "
-            "`--scheduler hindsight`."
-        )
+        instead = "Try a larger learning rate, × 1.5 to 2, or `--scheduler hindsight`."
+        return f"{subject} stop short ({slope}){worth}{further}. {_set(stride) or instead}"
     if found.direction == "over":
         half = f"; half the step would add {found.shorter.text()}" if found.shorter.sure > CLEAR else ""
         if found.kl > FAR:
             slope, half = f"median KL {found.kl:.2g}, {slope}", f"; above a KL of {FAR} such estimates say little"
-        return (
-            f"{subject} overshoot ({slope}){worth}{half}. Try a smaller learning rate, ÷ 2, fewer epochs, or "
-            "`--scheduler hindsight`."
-        )
+        instead = "Try a smaller learning rate, ÷ 2, fewer epochs, or `--scheduler hindsight`."
+        return f"{subject} overshoot ({slope}){worth}{half}. {_set(stride) or instead}"
     return f"{subject} are about as long as they should be ({slope}){worth}."
 
 
-def _on_epochs(table: Mapping[str, Floats], found: Finding, epoch_flops: float | None) -> list[str]:
+def _set(stride: float | None) -> str:
+    return "" if stride is None else f"The controller's stride is {stride:.2g} at the end."
+
+
+def _on_epochs(
+    table: Mapping[str, Floats], found: Finding, epoch_flops: float | None, stride: float | None
+) -> list[str]:
     if not found.enough:
         return []
     first, last = found.enough + 1, found.epochs
@@ -242,10 +247,11 @@ def _on_epochs(table: Mapping[str, Floats], found: Finding, epoch_flops: float |
     # a larger learning rate makes up for it.
     loses = found.rest.sure < -CLEAR or found.direction == "over"
     rate = "" if loses else f" with the learning rate × {found.epochs / found.enough:.2g}"
-    return [
-        f"{which} {found.rest.text()} to what the first {found.enough} gain.{cost} Try {found.enough} "
-        f"epoch{'s' if found.enough > 1 else ''}{rate}, or `--scheduler hindsight --dear compute`."
-    ]
+    said = f"{which} {found.rest.text()} to what the first {found.enough} gain.{cost}"
+    if stride is not None:
+        return [said]
+    fewer = f"{found.enough} epoch{'s' if found.enough > 1 else ''}{rate}"
+    return [f"{said} Try {fewer}, or `--scheduler hindsight --dear compute`."]
 
 
 def _mean(values: Floats) -> Mean:

@@ -208,3 +208,10 @@ def as_numpy(values: Any) -> npt.NDArray[Any]:
     if hasattr(values, "detach"):
         values = values.detach().double().cpu().numpy()
     return np.asarray(values, np.float64)
+
+
+def explained_variance(values: Any, returns: Any) -> float | None:
+    """Return 1 - Var[R - V]/Var[R], how much of the returns the critic explains; None where returns are all equal."""
+    predicted, returned = as_numpy(values).ravel(), as_numpy(returns).ravel()
+    spread = float(returned.var())
+    return 1.0 - float((returned - predicted).var()) / spread if spread > 0 else None

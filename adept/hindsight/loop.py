@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from adept.controllers import Choice, Controller, make_controller
 from adept.hindsight.advice import Advice, advise
 from adept.hindsight.estimates import Groups, time_groups
-from adept.hindsight.judge import Judge, LogProbs, ModuleWeights, as_numpy
+from adept.hindsight.judge import Judge, LogProbs, ModuleWeights, as_numpy, explained_variance
 from adept.hindsight.verdict import Verdict
 from adept.schedulers.validation import whole_number
 
@@ -68,7 +69,14 @@ class Hindsight:
         self._records: list[dict[str, float]] = []
         self._steps = 0
 
-    def step(self, log_probs: LogProbs, advantages: npt.ArrayLike, *, groups: npt.ArrayLike | None = None) -> Choice:
+    def step(
+        self,
+        log_probs: LogProbs,
+        advantages: npt.ArrayLike,
+        *,
+        values: npt.ArrayLike | None = None,
+        groups: npt.ArrayLike | None = None,
+    ) -> Choice:
         """Judge the last update on this rollout, and return epochs and stride of the next one.
 
         Args:
@@ -77,13 +85,19 @@ class Hindsight:
                 place; everything is restored, also when it raises.
             advantages: of the same rows, as (steps, environments). Flat ones must be in order of time or of
                 environment, not shuffled.
+            values: the critic's predictions for the same rows, if there is a critic. The controller then holds still
+                while they explain nothing of the returns, for example before any reward is met.
             groups: the group of each row, where neither holds; rows of different groups are independent.
         """
-        values = as_numpy(advantages)
+        judged = as_numpy(advantages)
         due = bool(self._gains_every) and self._steps % self._gains_every == 0
-        rows = _groups(values) if groups is None else groups
-        self.verdict = self._judge.judge(log_probs, values, rows, gains_too=due)
+        rows = _groups(judged) if groups is None else groups
+        self.verdict = self._judge.judge(log_probs, judged, rows, gains_too=due)
         evidence = None if self.verdict is None else self.verdict.evidence()
+        if evidence is not None and values is not None:
+            predicted = as_numpy(values).ravel()
+            explained = explained_variance(predicted, predicted + judged.ravel())
+            evidence = replace(evidence, explained_variance=explained)
         if self.control:
             self.plan = self.controller.step(evidence)
         self._steps += 1
@@ -118,7 +132,7 @@ class Hindsight:
 
     def _note(self) -> None:
         """Keep what was seen for the advice: the last thousand updates."""
-        record = {"epochs": float(self.plan.epochs), "stride": self.plan.stride}
+        record = {"epochs": float(self.plan.epochs)} | ({"stride": self.plan.stride} if self.control else {})
         judged = {} if self.verdict is None else {**self.verdict.columns(), "update_kl": self.verdict.kl}
         self._records = [*self._records[-999:], record | judged]
 

@@ -65,13 +65,6 @@ def chosen_rows(rows: int, most: int, environments: int = 1) -> npt.NDArray[np.i
     return np.arange(0, rows, apart, dtype=np.int64)
 
 
-def explained_variance(values: Any, returns: Any) -> float | None:
-    """Return 1 - Var[R - V]/Var[R], how much of the returns the critic explains; None where returns are all equal."""
-    predicted, returned = as_numpy(values).ravel(), as_numpy(returns).ravel()
-    spread = float(returned.var())
-    return 1.0 - float((returned - predicted).var()) / spread if spread > 0 else None
-
-
 class Pilot:
     """Judge every update by the rollout after it, and choose the next one where told to.
 
@@ -250,7 +243,9 @@ class Pilot:
             raise ValueError(f"{error}; or {forget} to start it afresh") from error
 
     def _row(self) -> dict[str, float]:
-        row = {"epochs": float(self.choice.epochs), "stride": self.choice.stride}
+        row = {"epochs": float(self.choice.epochs)}
+        if isinstance(self.chooser, Controller):
+            row["stride"] = self.choice.stride
         return row if self.verdict is None else {**row, **self.verdict.columns(), "update_kl": self.verdict.kl}
 
 

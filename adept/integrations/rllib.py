@@ -18,9 +18,9 @@ import numpy as np
 from adept.controllers import Evidence
 from adept.hindsight.advice import Advice
 from adept.hindsight.estimates import time_groups
-from adept.hindsight.judge import ModuleWeights
+from adept.hindsight.judge import ModuleWeights, explained_variance
 from adept.integrations import contract
-from adept.integrations.pilot import Pilot, Rows, chosen_rows, explained_variance
+from adept.integrations.pilot import Pilot, Rows, chosen_rows
 
 contract.require_framework("ray.rllib", package="ray", at_least="2.60", below="2.61", extra="rllib")
 

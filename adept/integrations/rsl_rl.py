@@ -12,9 +12,9 @@ from typing import Any
 
 from adept.controllers import Controller
 from adept.hindsight.estimates import time_groups
-from adept.hindsight.judge import ModuleWeights
+from adept.hindsight.judge import ModuleWeights, explained_variance
 from adept.integrations import contract
-from adept.integrations.pilot import Pilot, Rows, chosen_rows, explained_variance
+from adept.integrations.pilot import Pilot, Rows, chosen_rows
 
 contract.require_framework("rsl_rl", package="rsl-rl-lib", at_least="5.5", below="5.6", extra="rsl_rl")
 

@@ -14,9 +14,9 @@ import numpy as np
 from adept.controllers import Controller
 from adept.hindsight.advice import Advice
 from adept.hindsight.estimates import time_groups
-from adept.hindsight.judge import ModuleWeights, Weights
+from adept.hindsight.judge import ModuleWeights, Weights, explained_variance
 from adept.integrations import contract
-from adept.integrations.pilot import GAINS_EVERY, MOST_ROWS, Pilot, Rows, chosen_rows, explained_variance
+from adept.integrations.pilot import GAINS_EVERY, MOST_ROWS, Pilot, Rows, chosen_rows
 from adept.schedulers import Scheduler
 
 contract.require_framework("stable_baselines3", package="stable-baselines3", at_least="2.4", below="3", extra="sb3")

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from adept.hindsight.estimates import time_groups
-from adept.hindsight.judge import ModuleWeights
+from adept.hindsight.judge import ModuleWeights, explained_variance
 from adept.integrations import contract
-from adept.integrations.pilot import Pilot, Rows, chosen_rows, explained_variance
+from adept.integrations.pilot import Pilot, Rows, chosen_rows
 
 contract.require_framework("skrl", package="skrl", at_least="2.1", below="2.2", extra="skrl")
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from adept.hindsight.estimates import time_groups
-from adept.hindsight.judge import ModuleWeights
+from adept.hindsight.judge import ModuleWeights, explained_variance
 from adept.integrations import contract
-from adept.integrations.pilot import Pilot, Rows, chosen_rows, explained_variance
+from adept.integrations.pilot import Pilot, Rows, chosen_rows
 
 contract.require_framework("tianshou", package="tianshou", at_least="2.0", below="2.1", extra="tianshou")
 

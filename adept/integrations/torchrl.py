@@ -11,9 +11,9 @@ from contextlib import ExitStack
 from typing import Any
 
 from adept.hindsight.estimates import time_groups
-from adept.hindsight.judge import ModuleWeights
+from adept.hindsight.judge import ModuleWeights, explained_variance
 from adept.integrations import contract
-from adept.integrations.pilot import Pilot, Rows, chosen_rows, explained_variance
+from adept.integrations.pilot import Pilot, Rows, chosen_rows
 
 contract.require_framework("torchrl", package="torchrl", at_least="0.14", below="0.15", extra="torchrl")
 

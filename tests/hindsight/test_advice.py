@@ -52,6 +52,18 @@ def test_updates_that_stop_short():
     assert advice.headline.startswith("stop short (slope z +1.")
 
 
+def test_nothing_is_recommended_where_a_controller_runs():
+    for z, lengths in ((1.5, (0.5, 1.9)), (-1.5, (1.5, 0.1))):
+        table = columns(z=z, lengths=lengths)
+        assert "hindsight" in str(advise(table))
+        controlled = advise(table | {"stride": np.linspace(1, 2.5, len(table["epochs"]))})
+        assert "hindsight" not in str(controlled)
+        assert str(controlled).endswith("The controller's stride is 2.5 at the end.")
+    waste = columns(gains={1: 0.9, 2: 1.0, 4: 1.0, 8: 1.0}, noise=0.05)
+    assert "Try" in str(advise(waste))
+    assert "Try" not in str(advise(waste | {"stride": np.ones(len(waste["epochs"]))}))
+
+
 def test_a_slope_alone_speaks_of_no_gain():
     table = columns(z=1.5)
     advice = advise({name: table[name] for name in ("slope_z", "epochs", "epochs_done")})

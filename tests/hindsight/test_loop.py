@@ -55,6 +55,23 @@ def test_steps_that_stop_short_get_longer():
     assert controlled > watched + 0.1
 
 
+def test_a_critic_that_explains_nothing_keeps_the_preset():
+    policy, rng = Softmax(), np.random.default_rng(0)
+    blind, seeing = adept.Hindsight(policy, epochs=4), adept.Hindsight(policy, epochs=4)
+    advantages = rng.normal(size=(32, 16))
+    actions = torch.from_numpy((advantages.ravel() > 0).astype(np.int64))
+    returns = rng.normal(size=(32, 16))
+    for _ in range(8):
+        # Var[R - V]/Var[R] is that of the advantages over that of V + A: 1 where V is 0, small where V is large.
+        plans = [
+            hindsight.step(lambda: policy()[actions], advantages, values=values)
+            for hindsight, values in ((blind, -advantages / 2), (seeing, 10 * returns))
+        ]
+        policy.logits.data += 0.01 * torch.tensor([-1.0, 1.0, 0.0, 0.0])
+    assert plans[0].stride == 1.0
+    assert plans[1].stride > 1.0
+
+
 def test_compute_is_dear():
     _, plans, hindsight = run(5, 0.02, dear="compute")
     assert hindsight.controller.options["dear"] == "compute"

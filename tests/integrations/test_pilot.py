@@ -12,8 +12,8 @@ from adept import UCB, Fixed
 from adept.controllers import KLRate
 from adept.hindsight import time_groups
 from adept.hindsight.advice import advise
-from adept.hindsight.judge import ModuleWeights
-from adept.integrations.pilot import Pilot, Rows, chooser, chosen_rows, explained_variance
+from adept.hindsight.judge import ModuleWeights, explained_variance
+from adept.integrations.pilot import Pilot, Rows, chooser, chosen_rows
 
 
 class Policy(torch.nn.Module):
