@@ -111,7 +111,7 @@ def advise(columns: Columns, *, epoch_flops: float | None = None) -> Advice:
     whole = _finding(table, judged)
     stages = tuple(_finding(table, part) for part in np.array_split(judged, len(STAGES)))
     if whole.updates < FEWEST:
-        said = "No update was" if not len(judged) else f"Only {_count(len(judged), 'update')} were"
+        said = {0: "No update was", 1: "Only 1 update was"}.get(len(judged), f"Only {len(judged)} updates were")
         return Advice(whole, stages, (f"{said} judged: too few to say anything.",))
     strides = table.get("stride", np.zeros(0))
     stride = float(strides[-1]) if len(strides) else None
@@ -266,7 +266,3 @@ def _epoch_of(column: str) -> int:
     """Return k of a column gain/k, else 0."""
     kind, _, epoch = column.partition("/")
     return int(epoch) if kind == "gain" and epoch.isdigit() else 0
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
