@@ -42,6 +42,9 @@ def test_train_ends_in_one_json_object_and_the_same_command_reads_it_again(
     assert result["epochs"] == read_iterations(Path(result["run"]))["epochs_done"].sum()
     assert main(arguments) == 0
     assert json.loads(capsys.readouterr().out) == result
+    arguments.remove("--json")
+    assert main(arguments) == 0
+    assert f"\nfolder: {result['run']}\n" in capsys.readouterr().out, "in one line, however long"
 
 
 def test_eval_scores_as_many_episodes_as_asked(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:

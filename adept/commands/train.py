@@ -89,11 +89,13 @@ def run(words: list[str]) -> int:
     if options.json:
         print_json({**summary, "advice": advice})
     else:
-        from rich.console import Console
+        from adept.commands.screen import make_console
 
-        Console().print(result_table(summary))
+        console = make_console()
+        console.print(result_table(summary))
+        console.print(f"folder: {summary['run']}", highlight=False, soft_wrap=True)  # to be copied whole
         for sentence in advice:
-            Console().print(sentence, highlight=False)
+            console.print(sentence, highlight=False)
     if summary["state"] == "interrupted":
         print(f"stopped; the same command continues from {path}", file=sys.stderr)
         return 130

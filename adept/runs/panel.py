@@ -202,7 +202,6 @@ def result_table(summary: dict[str, Any]) -> Table:
         ("gradient steps", f"{summary.get('gradient_steps', 0):,}"),
         ("FLOPs", f"{summary.get('flops', 0):.3e}"),
         ("seconds", f"{summary.get('seconds', 0):.1f}"),
-        ("folder", summary["run"]),
     ):
         table.add_row(Text(label, style="dim"), value)
     return table
