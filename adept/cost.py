@@ -30,11 +30,6 @@ def iteration(config: Config, epochs: float, *, minibatches: int | None = None) 
     return sampling(config) + epoch(config, minibatches=minibatches) * epochs
 
 
-def watching(config: Config, passes: int) -> int:
-    """Return the rows of so many passes over what a measurement of an update's worth uses: forward, policy alone."""
-    return passes * min(config.watch_rows, config.batch_size)
-
-
 def ratio(config: Config, epochs: float, *, minibatches: int | None = None) -> float:
     """Return the cost of iterations of so many epochs on average, over that of always using the largest arm."""
     largest = iteration(config, max(config.arms), minibatches=minibatches)

@@ -110,7 +110,7 @@ class Trainer:
         self._gradient_steps += sum(epoch.gradient_steps for epoch in epochs)
         rows = sum(epoch.rows for epoch in epochs)
         passes = cost.sampling(self.config) + cost.update(self.config, rows) + sum(r.forward_rows for r in self.rules)
-        self._flops += self.forward_flops * passes + self.policy_flops * cost.watching(self.config, self.watch.passes)
+        self._flops += self.forward_flops * passes + self.policy_flops * self.watch.passes * self.watch.rows
 
     def _progress(self, rollout: Rollout, plan: Plan, epochs_done: int) -> Record:
         """Return where the run stands, and how it does."""

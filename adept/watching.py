@@ -67,8 +67,13 @@ class Watch:
 
     @property
     def rows(self) -> int:
-        """Rows that are judged: all of a rollout, or so many of a large one."""
-        return min(self._config.watch_rows, self._config.batch_size)
+        """Rows that are judged: all of a rollout, or so many of a large one.
+
+        Where every update is judged, at most as many as cost a twelfth of the preset's update: the slope's two passes
+        are two thirds of an epoch, so that is K/8 of a rollout.
+        """
+        rows = min(self._config.watch_rows, self._config.batch_size)
+        return min(rows, max(1, self._config.batch_size * max(self._config.arms) // 8)) if self._slopes else rows
 
     def due(self, iteration: int) -> bool:
         """Whether the rollout of this iteration judges gains."""

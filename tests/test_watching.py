@@ -153,12 +153,13 @@ def test_a_controller_gets_the_slope_also_without_watching_but_not_while_its_cri
     records = run(settings)
     expected, average = [False], None
     for record in records[1:]:
-        expected.append(average is None or average > 0)
+        expected.append(average is None or average >= -0.25)
         seen = max(-1.0, record["explained_variance"])
         average = seen if average is None else average + 0.2 * (seen - average)
     assert [math.isfinite(record["slope_z"]) for record in records] == expected
     trainer, plain = Trainer(settings), run(replace(settings, scheduler="fixed", scheduler_options={}))
-    spent = sum(expected) * 2 * 256 * trainer.policy_flops
+    # Three epochs: 3/8 of 256 rows, two passes.
+    spent = sum(expected) * 2 * 96 * trainer.policy_flops
     assert records[-1]["flops"] - plain[-1]["flops"] == spent
     assert all(math.isnan(record["update_worth"]) for record in records)
     assert records[0]["stride"] == 1.0

@@ -16,6 +16,8 @@ OVERSHOT = -3.0
 """The Z that a KL above the limit counts as."""
 CRITIC_SMOOTHING = 0.2
 """Weight of the newest rollout in the moving average of the explained variance."""
+BLIND = -0.25
+"""Explained variance below which advantages are the critic's own errors; one that only says nothing yet is near 0."""
 DEAR = ("samples", "compute")
 
 
@@ -30,8 +32,8 @@ class Hindsight(Controller):
 
     So one clear slope moves x at once, and many faint ones that agree move it in the end. The deadband keeps noise from
     moving x, the leak draws x back to the preset where slopes say nothing more. The nearer the update's KL to
-    `kl_limit`, the less x rises: t > 0 counts (1 - KL/kl_limit) times. While the critic explains none of the variance
-    of the returns (moving average ≤ 0), advantages are its errors, and slopes do not count.
+    `kl_limit`, the less x rises: t > 0 counts (1 - KL/kl_limit) times. While the critic is worse than none (moving
+    average of its explained variance below -¼), advantages are its errors, and slopes do not count.
 
     "samples": every update makes the preset's K epochs and the stride, the factor of the learning rate, is exp(x).
     "compute": each update with Z ≤ deadband, that is, not known to stop short, lowers ln K' by `pace`, from K to
@@ -101,8 +103,8 @@ class Hindsight(Controller):
 
     @property
     def wants_slope(self) -> bool:
-        """Whether the critic explains anything; while it does not, slopes would not count."""
-        return self._critic is None or self._critic > 0
+        """Whether advantages are more than the critic's errors; while they are not, slopes would not count."""
+        return self._critic is None or self._critic >= BLIND
 
     def stops(self, kl: float) -> bool:
         """Say whether an epoch with this approximate KL went too far, so that the update must end."""
