@@ -69,6 +69,8 @@ class Hindsight(Controller):
         pace: float = 0.1,
         kl_limit: float = 0.05,
         kl_stop: float = 0.1,
+        over: float = 0.0,
+        blind: float = 0.0,
         seed: int = 0,
     ) -> None:
         super().__init__(epochs, seed=seed)
@@ -84,6 +86,7 @@ class Hindsight(Controller):
         self._kl_stop = real_number("kl_stop", kl_stop, above=0, example=0.1)
         self._x = self._z = self._sum = self._count = self._saved = 0.0
         self._critic: float | None = None
+        self._over, self._blind = over, blind
 
     @property
     def options(self) -> dict[str, float | str]:
@@ -97,12 +100,14 @@ class Hindsight(Controller):
             "pace": self._pace,
             "kl_limit": self._kl_limit,
             "kl_stop": self._kl_stop,
+            "over": self._over,
+            "blind": self._blind,
         }
 
     @property
     def wants_slope(self) -> bool:
         """Whether the critic explains anything; while it does not, slopes would not count."""
-        return self._critic is None or self._critic > 0
+        return self._critic is None or self._critic > self._blind
 
     def stops(self, kl: float) -> bool:
         """Say whether an epoch with this approximate KL went too far, so that the update must end."""
@@ -139,7 +144,7 @@ class Hindsight(Controller):
             old = explained if self._critic is None else self._critic
             self._critic = old + CRITIC_SMOOTHING * (explained - old)
         slope = evidence.slope_z if self.wants_slope else None
-        if evidence.kl is not None and evidence.kl > self._kl_limit:
+        if evidence.kl is not None and evidence.kl > (self._over or self._kl_limit):
             self._sum, self._count = OVERSHOT, 1.0
         elif slope is not None:
             self._sum, self._count = self._sum + slope, self._count + 1
