@@ -101,10 +101,33 @@ class Watch:
             gains_too=due,
         )
         assert verdict is not None
+        critic = self._critic_slope(rollout, chosen, groups[rows])
+        verdict = Verdict(**{**vars(verdict), "critic": critic})
         if due and (marked is not None or self._done in self.marks):
             by_epoch = {**verdict.by_epoch, self._done: verdict.update_worth}
             verdict = Verdict(**{**vars(verdict), "by_epoch": by_epoch})
         return verdict
+
+    def _critic_slope(self, rollout: Rollout, chosen: Any, groups: Any) -> float:
+        """Return z of the critic's slope: mean[dV/dalpha (R - V)] at the end of the update."""
+        observations = rollout.observations if chosen is None else rollout.observations[chosen]
+        start = self._judge.start
+        found = []
+        with torch.no_grad():
+            for end in (1.25, 0.75):
+                with LearnerWeights(self._learner).along(start, end):
+                    found.append(torch.cat([self._learner.network.values(part) for part in observations.split(1024)]).double().numpy())
+        weights = (found[0] - found[1]) / 0.5
+        error = (rollout.returns - rollout.values).double().numpy()
+        if chosen is not None:
+            error = error[chosen.numpy()]
+        products = weights * error
+        index = np.unique(groups, return_inverse=True)[1]
+        count = index.max() + 1
+        residuals = products - products.mean()
+        sums = np.bincount(index, residuals, count)
+        spread = math.sqrt(count / (count - 1) * float(sums @ sums)) / len(products)
+        return float(products.mean()) / spread if spread > 0 else 0.0
 
     def begin(self, iteration: int) -> None:
         """Take the parameters before the update of this iteration, if the next one judges it."""

@@ -28,6 +28,7 @@ class Evidence:
     epochs_done: int | None = None
     explained_variance: float | None = None
     """of the next rollout's returns by the critic; not above 0 where advantages are the critic's own errors"""
+    critic_z: float = 0.0
     gains: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     """by epoch: gain over the parameters before the update, and its standard error"""
 

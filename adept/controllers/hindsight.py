@@ -70,6 +70,7 @@ class Hindsight(Controller):
         kl_limit: float = 0.05,
         kl_stop: float = 0.1,
         over: float = 0.0,
+        critic: float = 0.0,
         blind: float = 0.0,
         seed: int = 0,
     ) -> None:
@@ -86,7 +87,7 @@ class Hindsight(Controller):
         self._kl_stop = real_number("kl_stop", kl_stop, above=0, example=0.1)
         self._x = self._z = self._sum = self._count = self._saved = 0.0
         self._critic: float | None = None
-        self._over, self._blind = over, blind
+        self._over, self._blind, self._clip, self._seen_critic = over, blind, critic, 0.0
 
     @property
     def options(self) -> dict[str, float | str]:
@@ -101,6 +102,7 @@ class Hindsight(Controller):
             "kl_limit": self._kl_limit,
             "kl_stop": self._kl_stop,
             "over": self._over,
+            "critic": self._clip,
             "blind": self._blind,
         }
 
@@ -115,7 +117,7 @@ class Hindsight(Controller):
 
     def diagnostics(self) -> dict[str, float]:
         """Return how far updates move, relative to the preset's, and the Z that moved it last."""
-        return {"distance": math.exp(self._x), "z": self._z}
+        return {"distance": math.exp(self._x), "z": self._z, "critic": self._seen_critic}
 
     def _choose(self, evidence: Evidence | None) -> Choice:
         if evidence is not None:
@@ -147,7 +149,11 @@ class Hindsight(Controller):
         if evidence.kl is not None and evidence.kl > (self._over or self._kl_limit):
             self._sum, self._count = OVERSHOT, 1.0
         elif slope is not None:
-            self._sum, self._count = self._sum + slope, self._count + 1
+            self._seen_critic = evidence.critic_z
+            added = max(-self._clip, min(self._clip, self._seen_critic)) if self._clip else 0.0
+            if slope < -1:
+                added = min(added, 0.0)
+            self._sum, self._count = self._sum + slope + added, self._count + 1
         return slope is not None
 
     def _state(self) -> dict[str, Any]:

@@ -30,6 +30,7 @@ class Verdict:
     """gain of θ₀ + α(θ_d - θ₀) over θ₀"""
     rows: int = 0
     """rows that were judged"""
+    critic: float = 0.0
     kl: float = math.nan
     """KL(π_d ‖ π₀) on these rows; to second order where only the slope was measured"""
 
@@ -55,5 +56,6 @@ class Verdict:
             kl=seen if kl is None else kl,
             clip_fraction=clip_fraction,
             epochs_done=epochs_done,
+            critic_z=self.critic,
             gains={epoch: (each.value, each.error) for epoch, each in self.by_epoch.items() if each.known},
         )
