@@ -28,9 +28,9 @@ class Evidence:
     epochs_done: int | None = None
     explained_variance: float | None = None
     """of the next rollout's returns by the critic; not above 0 where advantages are the critic's own errors"""
-    critic_z: float = 0.0
     gains: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     """by epoch: gain over the parameters before the update, and its standard error"""
+    critic_z: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -152,4 +152,5 @@ def _finite(evidence: Evidence) -> Evidence:
         evidence.epochs_done,
         known(evidence.explained_variance),
         {epoch: pair for epoch, pair in evidence.gains.items() if all(map(math.isfinite, pair))},
+        evidence.critic_z,
     )
