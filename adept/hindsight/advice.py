@@ -27,8 +27,6 @@ REST = 0.15
 FAR = 0.05
 """KL of an update beyond which gains and slope, which are of first order, say little; the controller's limit, too."""
 STAGES = ("first", "middle", "last")
-CALL, COMPUTE = "--scheduler hindsight", "--dear compute"
-"""How the advice names the controller: the trainer's flags."""
 
 
 @dataclass(frozen=True)
@@ -92,17 +90,13 @@ class Advice:
     def __str__(self) -> str:
         return " ".join(self.sentences)
 
-    def calling(self, call: str, compute: str, *, used: str | None = None) -> Advice:
-        """Return the same advice with other calls in place of the command line's `--scheduler hindsight`.
-
-        `used` is what the hindsight controller of this run takes for dear, if there is one: nobody is told to use what
-        is used already.
-        """
-        text = "\n".join(self.sentences)
-        for flag, instead, dear in ((f"{CALL} {COMPUTE}", compute, "compute"), (CALL, call, "samples")):
-            known = used == "compute" or used == dear
-            text = text.replace(f", or `{flag}`", "" if known else f", or `{instead}`")
-        return replace(self, sentences=tuple(text.split("\n")))
+    def calling(self, call: str, compute: str) -> Advice:
+        """Return the same advice with other calls in place of the command line's `--scheduler hindsight`."""
+        flags = {"`--scheduler hindsight --dear compute`": f"`{compute}`", "`--scheduler hindsight`": f"`{call}`"}
+        sentences = self.sentences
+        for flag, instead in flags.items():
+            sentences = tuple(sentence.replace(flag, instead) for sentence in sentences)
+        return replace(self, sentences=sentences)
 
 
 def advise(columns: Columns, *, epoch_flops: float | None = None) -> Advice:
@@ -257,7 +251,7 @@ def _on_epochs(
     if stride is not None:
         return [said]
     fewer = f"{found.enough} epoch{'s' if found.enough > 1 else ''}{rate}"
-    return [f"{said} Try {fewer}, or `{CALL} {COMPUTE}`."]
+    return [f"{said} Try {fewer}, or `--scheduler hindsight --dear compute`."]
 
 
 def _mean(values: Floats) -> Mean:

@@ -128,8 +128,7 @@ class Hindsight:
         """Return the advice on learning rate and epochs from the updates so far; `str` gives the text."""
         names = dict.fromkeys(name for record in self._records for name in record)
         found = advise({name: [record.get(name, math.nan) for record in self._records] for name in names})
-        used = str(self.controller.options["dear"]) if self.control else None
-        return found.calling("Hindsight(policy)", 'Hindsight(policy, dear="compute")', used=used)
+        return found.calling("Hindsight(policy)", 'Hindsight(policy, dear="compute")')
 
     def _note(self) -> None:
         """Keep what was seen for the advice: the last thousand updates."""

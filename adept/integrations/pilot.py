@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from adept.controllers import CONTROLLERS, Choice, Controller, Evidence, Hindsight, make_controller
+from adept.controllers import CONTROLLERS, Choice, Controller, Evidence, make_controller
 from adept.hindsight.advice import Advice, advise
 from adept.hindsight.estimates import kl
 from adept.hindsight.judge import Judge, Weights, as_numpy
@@ -219,8 +219,7 @@ class Pilot:
         names = dict.fromkeys(name for row in self._rows for name in row)
         found = advise({name: [row.get(name, math.nan) for row in self._rows] for name in names})
         compute = self._call.replace('"hindsight"', '{"name": "hindsight", "dear": "compute"}')
-        used = self.chooser.options["dear"] if isinstance(self.chooser, Hindsight) else None
-        return found.calling(self._call, compute, used=None if used is None else str(used))
+        return found.calling(self._call, compute)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the chooser's state, JSON-safe; empty where nothing is chosen.

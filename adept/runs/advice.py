@@ -10,19 +10,18 @@ import numpy.typing as npt
 
 from adept import cost
 from adept.config import Config
-from adept.hindsight.advice import CALL, COMPUTE, Advice, advise
+from adept.hindsight.advice import Advice, advise
 from adept.runs.records import read_config, read_iterations
 
 
 def advice_of(config: Config, columns: Mapping[str, npt.NDArray[np.float64]]) -> Advice:
     """Return the advice that follows from the columns of a run with this configuration."""
-    done, flops = columns.get("epochs_done"), None
-    if done is not None and len(done):
-        # The cost formula gives the share of an epoch, the record the FLOPs: no network is built for this.
-        share = cost.epoch(config) / cost.iteration(config, float(done.mean()))
-        flops = share * float(columns["flops"][-1]) / len(done)
-    used = str(config.scheduler_options.get("dear", "samples")) if config.scheduler == "hindsight" else None
-    return advise(columns, epoch_flops=flops).calling(CALL, f"{CALL} {COMPUTE}", used=used)
+    done = columns.get("epochs_done")
+    if done is None or not len(done):
+        return advise(columns)
+    # The cost formula gives the share of an epoch, the record the FLOPs: no network is built for this.
+    share = cost.epoch(config) / cost.iteration(config, float(done.mean()))
+    return advise(columns, epoch_flops=share * float(columns["flops"][-1]) / len(done))
 
 
 def read_advice(path: Path) -> Advice:

@@ -179,16 +179,12 @@ def test_options_are_checked(options):
 
 def test_advice_speaks_of_the_host(monkeypatch):
     found = advise({})
-    words = "Try this, or `--scheduler hindsight`.", "Try 2 epochs, or `--scheduler hindsight --dear compute`."
+    words = "Try `--scheduler hindsight`.", "Try 2 epochs, or `--scheduler hindsight --dear compute`."
     monkeypatch.setattr("adept.integrations.pilot.advise", lambda columns: replace(found, sentences=words))
-    call, compute = 'attach(agent, "hindsight")', 'attach(agent, {"name": "hindsight", "dear": "compute"})'
-    assert Pilot(call=call).advice().sentences == (f"Try this, or `{call}`.", f"Try 2 epochs, or `{compute}`.")
-    # Nobody is told to use what is used already.
-    used = Pilot("hindsight", call=call).advice().sentences
-    assert used == ("Try this.", f"Try 2 epochs, or `{compute}`.")
-    used = Pilot({"name": "hindsight", "dear": "compute"}, call=call).advice().sentences
-    assert used == ("Try this.", "Try 2 epochs.")
-    assert Pilot("kl-rate", call=call).advice().sentences[0] == f"Try this, or `{call}`."
+    assert Pilot(call='attach(agent, "hindsight")').advice().sentences == (
+        'Try `attach(agent, "hindsight")`.',
+        'Try 2 epochs, or `attach(agent, {"name": "hindsight", "dear": "compute"})`.',
+    )
 
 
 def test_the_command_line_is_not_in_any_advice():
