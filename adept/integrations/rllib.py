@@ -38,17 +38,18 @@ SCHEDULER = "adept_scheduler"
 
 
 def attach(config: PPOConfig, scheduler: Any = None, *, verbose: int = 1, **options: Any) -> PPOConfig:
-    """Judge the updates of the algorithm that this config builds, and choose them if told to; return the config.
+    """Judge the updates of the algorithm that this config builds, and set them if asked to; return the config.
 
-    Without a scheduler nothing about the training changes; with one, `num_epochs` is without effect beyond being a
-    controller's starting point. `advice(algorithm)` says what the updates were worth, and `algorithm.stop` prints it
-    unless `verbose=0`. `options` are those of `adept.integrations.pilot.Pilot`.
+    Without a scheduler the training does not change. A controller (`"hindsight"`, `"kl-rate"`, `"kl-epochs"`) sets epochs
+    and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `watch`, `gains_every`
+    and `rows` (docs/integrations.md).
 
-    The reward of schedulers is the mean value target over the steps that count for the loss, of all modules that are
-    trained and all learners. The state is part of every learner's, and so of the algorithm's checkpoints; results have
+    `advice(algorithm)` returns the advice; `algorithm.stop` prints it unless `verbose=0`. `num_epochs` is a controller's
+    starting point, and without effect with a bandit, whose reward is the mean value target over the rows of the loss, of
+    all trained modules and all learners. The state is part of every learner's. Results have
     `learners/__all_modules__/adept/…`.
 
-    A learner class of your own is taken if it derives from `AdeptLearner`. Call it before `config.build_algo`.
+    A learner class of your own must derive from `AdeptLearner`. Call it before `config.build_algo`.
     """
     if not isinstance(config, PPOConfig):
         raise ValueError(

@@ -27,18 +27,16 @@ STATE = "adept_state"
 
 
 def attach(runner: OnPolicyRunner, scheduler: Any = None, *, verbose: int = 1, **options: Any) -> OnPolicyRunner:
-    """Judge the updates of this runner, and let a scheduler or controller choose them if given; return the runner.
+    """Judge the updates of this runner on the next rollout, and set them if asked to; return the runner.
 
-    Without a scheduler nothing about the training changes. `runner.adept.advice()` says what the updates were worth,
-    and `runner.learn` prints it at its end unless `verbose=0`. `options` are those of
-    `adept.integrations.pilot.Pilot`.
+    Without a scheduler the training does not change. A controller (`"hindsight"`, `"kl-rate"`, `"kl-epochs"`) sets epochs
+    and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `watch`, `gains_every`
+    and `rows` (docs/integrations.md).
 
-    A controller takes the place of rsl_rl's own KL rule (`schedule="adaptive"`), which changes the learning rate in
-    every minibatch: the learning rate is then the configured one times the stride. With a scheduler, which sets the
-    epochs alone, the KL rule stays.
-
-    The reward of schedulers is the mean of the storage's returns. The state is the entry `adept_state` of the
-    checkpoints that `runner.save` writes, and the runner's logger gets `adept/…`.
+    `runner.adept.advice()` returns the advice; `runner.learn` prints it at its end unless `verbose=0`. A controller
+    replaces rsl_rl's own KL rule (`schedule="adaptive"`): the learning rate is the configured one times the stride. With a
+    bandit the KL rule stays. The reward of bandits is the mean of the storage's returns. The state is the entry
+    `adept_state` of checkpoints; the runner's logger gets `adept/…`.
 
     Call it once, before `runner.load` and `runner.learn`.
     """

@@ -24,17 +24,18 @@ AGENTS = (PPO, PPO_RNN, RPO, RPO_RNN)
 
 
 def attach(agent: Any, scheduler: Any = None, *, verbose: int = 1, **options: Any) -> Any:
-    """Judge the updates of this agent, and let a scheduler or controller choose them if given; return the agent.
+    """Judge the updates of this agent on the next rollout, and set them if asked to; return the agent.
 
-    Without a scheduler nothing about the training changes. `agent.adept.advice()` says what the updates were worth, and
-    it is printed after the last update unless `verbose=0`. `options` are those of `adept.integrations.pilot.Pilot`.
+    Without a scheduler the training does not change. A controller (`"hindsight"`, `"kl-rate"`, `"kl-epochs"`) sets epochs
+    and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `watch`, `gains_every`
+    and `rows` (docs/integrations.md).
 
-    The reward of schedulers is the mean GAE return, without the scaling of a value preprocessor. The state is the
-    checkpoint module `adept`, and `adept/…` is tracked with the agent's data.
+    `agent.adept.advice()` returns the advice; it is printed after the last update unless `verbose=0`. The reward of
+    bandits is the mean GAE return, without the scaling of a value preprocessor. The state is the checkpoint module
+    `adept`; `adept/…` is tracked with the agent's data.
 
-    skrl steps its learning-rate scheduler once per epoch. Where epochs are chosen, it makes `cfg.learning_epochs` steps
-    after each update, as it would without ADEPT, whatever the choice. `KLAdaptiveLR`, which looks at an epoch's
-    divergence, makes one step, with the divergence of the first epoch: the one that every choice has.
+    The learning-rate scheduler makes `cfg.learning_epochs` steps after each update, whatever the choice. `KLAdaptiveLR`
+    makes one step, with the KL of the first epoch.
 
     Call it once, before `agent.load` and before training.
     """
