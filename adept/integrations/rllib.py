@@ -40,13 +40,13 @@ SCHEDULER = "adept_scheduler"
 def attach(config: PPOConfig, scheduler: Any = None, *, verbose: int = 1, **options: Any) -> PPOConfig:
     """Judge the updates of the algorithm that this config builds, and set them if asked to; return the config.
 
-    Without a scheduler the training does not change. A controller (`"hindsight"`, `"kl-rate"`, `"kl-epochs"`) sets epochs
-    and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `watch`, `gains_every`
-    and `rows` (docs/integrations.md).
+    Without a scheduler the training does not change. A controller (`"hindsight"`, `"kl-rate"`, `"kl-epochs"`) sets
+    epochs and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `watch`,
+    `gains_every` and `rows` (docs/integrations.md).
 
-    `advice(algorithm)` returns the advice; `algorithm.stop` prints it unless `verbose=0`. `num_epochs` is a controller's
-    starting point, and without effect with a bandit, whose reward is the mean value target over the rows of the loss, of
-    all trained modules and all learners. The state is part of every learner's. Results have
+    `advice(algorithm)` returns the advice; `algorithm.stop` prints it unless `verbose=0`. `num_epochs` is a
+    controller's starting point, and without effect with a bandit, whose reward is the mean value target over the rows
+    of the loss, of all trained modules and all learners. The state is part of every learner's. Results have
     `learners/__all_modules__/adept/…`.
 
     A learner class of your own must derive from `AdeptLearner`. Call it before `config.build_algo`.

@@ -29,13 +29,13 @@ STATE = "adept_state"
 def attach(runner: OnPolicyRunner, scheduler: Any = None, *, verbose: int = 1, **options: Any) -> OnPolicyRunner:
     """Judge the updates of this runner on the next rollout, and set them if asked to; return the runner.
 
-    Without a scheduler the training does not change. A controller (`"hindsight"`, `"kl-rate"`, `"kl-epochs"`) sets epochs
-    and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `watch`, `gains_every`
-    and `rows` (docs/integrations.md).
+    Without a scheduler the training does not change. A controller (`"hindsight"`, `"kl-rate"`, `"kl-epochs"`) sets
+    epochs and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `watch`,
+    `gains_every` and `rows` (docs/integrations.md).
 
     `runner.adept.advice()` returns the advice; `runner.learn` prints it at its end unless `verbose=0`. A controller
-    replaces rsl_rl's own KL rule (`schedule="adaptive"`): the learning rate is the configured one times the stride. With a
-    bandit the KL rule stays. The reward of bandits is the mean of the storage's returns. The state is the entry
+    replaces rsl_rl's own KL rule (`schedule="adaptive"`): the learning rate is the configured one times the stride.
+    With a bandit the KL rule stays. The reward of bandits is the mean of the storage's returns. The state is the entry
     `adept_state` of checkpoints; the runner's logger gets `adept/…`.
 
     Call it once, before `runner.load` and `runner.learn`.

@@ -26,16 +26,16 @@ AGENTS = (PPO, PPO_RNN, RPO, RPO_RNN)
 def attach(agent: Any, scheduler: Any = None, *, verbose: int = 1, **options: Any) -> Any:
     """Judge the updates of this agent on the next rollout, and set them if asked to; return the agent.
 
-    Without a scheduler the training does not change. A controller (`"hindsight"`, `"kl-rate"`, `"kl-epochs"`) sets epochs
-    and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `watch`, `gains_every`
-    and `rows` (docs/integrations.md).
+    Without a scheduler the training does not change. A controller (`"hindsight"`, `"kl-rate"`, `"kl-epochs"`) sets
+    epochs and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `watch`,
+    `gains_every` and `rows` (docs/integrations.md).
 
     `agent.adept.advice()` returns the advice; it is printed after the last update unless `verbose=0`. The reward of
     bandits is the mean GAE return, without the scaling of a value preprocessor. The state is the checkpoint module
     `adept`; `adept/…` is tracked with the agent's data.
 
-    The learning-rate scheduler makes `cfg.learning_epochs` steps after each update, whatever the choice. `KLAdaptiveLR`
-    makes one step, with the KL of the first epoch.
+    The learning-rate scheduler makes `cfg.learning_epochs` steps after each update, whatever the choice.
+    `KLAdaptiveLR` makes one step, with the KL of the first epoch.
 
     Call it once, before `agent.load` and before training.
     """

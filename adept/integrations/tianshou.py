@@ -24,14 +24,14 @@ from tianshou.algorithm.modelfree.a2c import A2CTrainingStats  # noqa: E402
 def attach(algorithm: PPO, scheduler: Any = None, *, verbose: int = 1, **options: Any) -> PPO:
     """Judge the updates of this PPO on the next rollout, and set them if asked to; return the algorithm.
 
-    Without a scheduler the training does not change. A controller (`"hindsight"`, `"kl-rate"`, `"kl-epochs"`) sets epochs
-    and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `watch`, `gains_every`
-    and `rows` (docs/integrations.md).
+    Without a scheduler the training does not change. A controller (`"hindsight"`, `"kl-rate"`, `"kl-epochs"`) sets
+    epochs and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `watch`,
+    `gains_every` and `rows` (docs/integrations.md).
 
     `algorithm.adept.advice()` returns the advice; `run_training` prints it at its end unless `verbose=0`.
-    `update_step_num_repetitions` of the trainer is a controller's starting point, and without effect with a bandit, whose
-    reward is the mean of `batch.returns`, with `return_scaling` undone. The state is part of `algorithm.state_dict()`;
-    the trainer's logger gets `update/adept/…`. Call it once, before loading a checkpoint.
+    `update_step_num_repetitions` of the trainer is a controller's starting point, and without effect with a bandit,
+    whose reward is the mean of `batch.returns`, with `return_scaling` undone. The state is part of
+    `algorithm.state_dict()`; the trainer's logger gets `update/adept/…`. Call it once, before loading a checkpoint.
     """
     if not isinstance(algorithm, PPO):
         raise ValueError(

@@ -25,16 +25,16 @@ from torchrl.trainers import LRSchedulerHook, Trainer, TrainerHookBase  # noqa: 
 def attach(trainer: Trainer, scheduler: Any = None, *, verbose: int = 1, **options: Any) -> Trainer:
     """Judge the updates of this trainer on the next rollout, and set them if asked to; return the trainer.
 
-    Without a scheduler the training does not change. A controller (`"hindsight"`, `"kl-rate"`, `"kl-epochs"`) sets epochs
-    and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `watch`, `gains_every`
-    and `rows` (docs/integrations.md).
+    Without a scheduler the training does not change. A controller (`"hindsight"`, `"kl-rate"`, `"kl-epochs"`) sets
+    epochs and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `watch`,
+    `gains_every` and `rows` (docs/integrations.md).
 
-    `trainer.adept.advice()` returns the advice; `trainer.train` prints it at its end unless `verbose=0`. Advantages come
-    from one extra pass of the trainer's value estimator before the epochs. The reward of bandits is the mean value target
-    of the valid steps. The state is the trainer's module `adept`; the trainer's logger gets `adept/…`.
+    `trainer.adept.advice()` returns the advice; `trainer.train` prints it at its end unless `verbose=0`. Advantages
+    come from one extra pass of the trainer's value estimator before the epochs. The reward of bandits is the mean
+    value target of the valid steps. The state is the trainer's module `adept`; the trainer's logger gets `adept/…`.
 
-    A learning rate that steps with the optimiser (`LRSchedulerHook(interval="optim")`) makes, after each batch, the steps
-    that the trainer's own `num_epochs` would have made.
+    A learning rate that steps with the optimiser (`LRSchedulerHook(interval="optim")`) makes, after each batch, the
+    steps that the trainer's own `num_epochs` would have made.
 
     Call it once, after the other hooks are registered and before loading a checkpoint.
     """

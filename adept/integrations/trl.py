@@ -33,18 +33,18 @@ COMPLETIONS = 64
 def attach(trainer: Any, scheduler: Any = None, *, verbose: int = 1, rows: int = COMPLETIONS, **options: Any) -> Any:
     """Judge the updates of this trainer on the next generation, and set them if asked to; return the trainer.
 
-    Without a scheduler the training does not change. A controller (`"hindsight"`, `"kl-rate"`, `"kl-epochs"`) sets epochs
-    and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `watch`, `gains_every`
-    and `rows` (docs/integrations.md).
+    Without a scheduler the training does not change. A controller (`"hindsight"`, `"kl-rate"`, `"kl-epochs"`) sets
+    epochs and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `watch`,
+    `gains_every` and `rows` (docs/integrations.md).
 
-    `trainer.adept.advice()` returns the advice; it is printed at the end of training unless `verbose=0`. At most `rows`
-    completions of a generation are judged. Copies of the trainable parameters are kept on the host: one at all times, and
-    one for each pass of the updates that are judged pass by pass (`gains_every`).
+    `trainer.adept.advice()` returns the advice; it is printed at the end of training unless `verbose=0`. At most
+    `rows` completions of a generation are judged. Copies of the trainable parameters are kept on the host: one at all
+    times, and one for each pass of the updates that are judged pass by pass (`gains_every`).
 
-    `num_iterations` must be a bandit's largest arm; a controller chooses up to it. The reward of bandits is the mean of
-    the weighted reward functions over the generation and all processes, without unscored completions. The state is in
-    the `trainer_state.json` of each checkpoint; the logs get `adept/…`, and for skipped steps the mean loss of the passes
-    done and a gradient norm of 0.
+    `num_iterations` must be a bandit's largest arm; a controller chooses up to it. The reward of bandits is the mean
+    of the weighted reward functions over the generation and all processes, without unscored completions. The state is
+    in the `trainer_state.json` of each checkpoint; the logs get `adept/…`, and for skipped steps the mean loss of the
+    passes done and a gradient norm of 0.
 
     Call it once, before `trainer.train`.
     """
