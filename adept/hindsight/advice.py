@@ -210,13 +210,13 @@ def _direction_text(found: Finding, subject: str, stride: float | None) -> str:
     worth = f": they gain {found.worth.text()} of a standard deviation of the advantage" if known else ""
     if found.direction == "short":
         further = "" if math.isnan(found.longer.value) else f"; a step twice as long would add {found.longer.text()}"
-        instead = f"Try a larger learning rate, × 1.5 to 2, or `{CALL}`."
+        instead = "Try a larger learning rate, × 1.5 to 2, or `--scheduler hindsight`."
         return f"{subject} stop short ({slope}){worth}{further}. {_set(stride) or instead}"
     if found.direction == "over":
         half = f"; half the step would add {found.shorter.text()}" if found.shorter.sure > CLEAR else ""
         if found.kl > FAR:
             slope, half = f"median KL {found.kl:.2g}, {slope}", f"; above a KL of {FAR} such estimates say little"
-        instead = f"Try a smaller learning rate, ÷ 2, fewer epochs, or `{CALL}`."
+        instead = "Try a smaller learning rate, ÷ 2, fewer epochs, or `--scheduler hindsight`."
         return f"{subject} overshoot ({slope}){worth}{half}. {_set(stride) or instead}"
     return f"{subject} are about as long as they should be ({slope}){worth}."
 
