@@ -99,26 +99,26 @@ def start(out: Path, *extra: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def wait_for_rows(out: Path, count: int) -> Path:
-    for _ in range(600):
+def wait_for_rows(run: subprocess.Popen[str], out: Path, count: int) -> Path:
+    while run.poll() is None:
         found = list(out.glob("*/*/iterations.csv"))
         if found and len(found[0].read_text().splitlines()) > count:
             return found[0].parent
         time.sleep(0.05)
-    raise AssertionError("the run wrote no rows")
+    raise AssertionError("the run ended before it had so many rows")
 
 
 @pytest.mark.slow
 def test_sigkill_loses_nothing_that_was_checkpointed_and_ctrl_c_saves(tmp_path: Path) -> None:
     whole = start(tmp_path / "whole")
     killed = start(tmp_path / "killed", "--checkpoint-seconds", "0")
-    path = wait_for_rows(tmp_path / "killed", 5)
+    path = wait_for_rows(killed, tmp_path / "killed", 5)
     killed.kill()
     killed.wait()
     done = len(read_iterations(path)["step"])
     assert read_status(path)["state"] == "interrupted"  # by its lock, which nobody holds
     asked = start(tmp_path / "killed", "--checkpoint-seconds", "1e9")
-    wait_for_rows(tmp_path / "killed", done + 5)
+    wait_for_rows(asked, tmp_path / "killed", done + 5)
     asked.send_signal(signal.SIGINT)
     out, err = asked.communicate(timeout=600)
     assert asked.returncode == 130, err

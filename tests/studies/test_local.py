@@ -76,7 +76,7 @@ def started_driver(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, str(script), str(folder)]
     driver = subprocess.Popen(command, stderr=subprocess.DEVNULL, preexec_fn=heed_ctrl_c)
     try:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while not under_way(iterations(folder)):
             assert driver.poll() is None, f"the driver ended with {driver.returncode}, runs at {iterations(folder)}"
             assert time.monotonic() < deadline, f"no run is under way: {iterations(folder)}"
@@ -166,7 +166,7 @@ def test_the_workers_of_a_killed_driver_save_and_end(uninterrupted, tmp_path):
         workers = psutil.Process(driver.pid).children(recursive=True)
         driver.kill()
         driver.wait()
-    _, alive = psutil.wait_procs(workers, timeout=60)
+    _, alive = psutil.wait_procs(workers, timeout=600)
     assert not alive
     stopped = load_results(tmp_path / "study")
     assert_saved(stopped)
