@@ -123,7 +123,9 @@ def train(method: str, seed: int, steps: int) -> Outcome:
             returns = advantages + values
 
         # This rollout judges the last update. Without control the plan is always (EPOCHS, 1).
-        plan = hindsight.step(lambda: agent.policy(observations).log_prob(actions), advantages)  # ADEPT, 2 of 4
+        plan = hindsight.step(  # ADEPT, 2 of 4
+            lambda: agent.policy(observations).log_prob(actions), advantages, values=values
+        )
         optimizer.param_groups[0]["lr"] = learning_rate * plan.stride
         # A bandit credits its previous choice with this rollout, then makes the next one.
         epochs = plan.epochs if bandit is None else bandit.step(returns.mean().item())
