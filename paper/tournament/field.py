@@ -32,7 +32,7 @@ DROPPED_FIRST = (
 )  # fmt: skip
 """Methods, then tasks, in the order in which the study's file drops them."""
 ENOUGH = 5
-"""Seeds for which nothing more is dropped; fewer where the study has fewer."""
+"""Complete seeds that the page speaks from, and for which nothing more is dropped; fewer where the study has fewer."""
 LEVEL = 0.05
 NO_LOSS = Region(above=-MARGIN)
 
@@ -190,7 +190,9 @@ def build(comparison: Comparison, resamples: int = RESAMPLES) -> Tournament:
     """Make a tournament of the runs of its studies."""
     own = [method.name for method in comparison.methods if method.source == STUDY]
     seeds = len({run.seed for run in comparison.runs if run.method in own})
-    field = make_field(comparison, select(comparison, own), seeds, resamples)
+    chosen = select(comparison, own)
+    enough = len(chosen.seeds) >= min(ENOUGH, seeds)
+    field = make_field(comparison, chosen, seeds, resamples) if enough else None
     fixed = [method.name for method in comparison.methods if method.fixed_epochs is not None]
     others = [method.name for method in comparison.methods if method.source == GRID]
     if field is None or not others:
@@ -199,8 +201,8 @@ def build(comparison: Comparison, resamples: int = RESAMPLES) -> Tournament:
     started = {run.method for run in comparison.runs if run.state == "done"}
     names = [name for name in (*fixed, *(name for name in HINDSIGHT if field.has(name))) if name in started]
     planned = len({run.seed for run in comparison.runs if run.method in others})
-    chosen = select(kept, names, ())
-    return Tournament(comparison, field, make_field(comparison, chosen, planned, resamples), len(fixed))
+    beside = make_field(comparison, select(kept, names, ()), planned, resamples)
+    return Tournament(comparison, field, beside, len(fixed))
 
 
 def load_tournament(results: Path = ROOT / "results", resamples: int = RESAMPLES) -> Tournament | None:

@@ -26,7 +26,7 @@ NO_LOSS_WORDS = {HOLDS: "yes", FAILS: "no"}
 def tournament_blocks(tournament: Tournament | None) -> dict[str, str]:
     """Return the blocks of the tournament by name."""
     if tournament is None or tournament.field is None:
-        none = NOT_RUN if tournament is None else f"{NOT_RUN} {state(tournament)}"
+        none = NOT_RUN if tournament is None else f"*Under way.* {state(tournament)}"
         return {
             "tournament": none,
             "tournament-answers": NOT_RUN,
@@ -119,7 +119,7 @@ def state(tournament: Tournament) -> str:
     done = sum(run.state == "done" for run in runs)
     field = tournament.field
     if field is None:
-        return f"{done} of {counted(len(runs), 'run')} are finished; no seed has all of its runs yet."
+        return f"{done} of {counted(len(runs), 'run')} are finished. Results are shown from five complete seeds on."
     chosen = field.selection
     text = (
         f"{counted(len(chosen.methods), 'method')} on {tasks_of(field)} with {len(chosen.seeds)} of "

@@ -18,7 +18,7 @@ from adept.studies.grid import load_study
 from adept.studies.results import pack
 from paper.tournament import page
 from paper.tournament.answers import answers, where_compute_is_dear, where_samples_are_dear
-from paper.tournament.field import DROPPED_FIRST, GRID, STUDY, build, load_tournament, select
+from paper.tournament.field import DROPPED_FIRST, GRID, STUDY, Tournament, build, load_tournament, make_field, select
 
 TASKS = ("a/One", "a/Two")
 SEEDS = (1, 2, 3, 4, 5)
@@ -82,6 +82,15 @@ def test_methods_are_dropped_in_the_declared_order_until_five_seeds_are_complete
     assert (found.dropped, found.seeds) == (("kl-rate", "k3"), (2, 3, 4, 5))
     found = select(lacking, FIELD, ("kl-rate", "a/One"))
     assert (found.tasks, found.seeds) == (("a/Two",), (2, 3, 4, 5))
+
+
+def test_nothing_is_said_of_fewer_than_five_complete_seeds():
+    lacking = without(comparison(FIELD, {}), ("preset", "a/One", 1))
+    found = build(lacking, 50)
+    assert found.field is None
+    blocks = page.tournament_blocks(found)
+    assert blocks["tournament"].startswith("*Under way.* 59 of 60 runs are finished.")
+    assert build(comparison(FIELD, {}), 50).field is not None
 
 
 def test_the_order_is_that_of_the_studys_file():
@@ -176,9 +185,10 @@ def test_the_table_counts_and_says_what_is_missing():
     assert "110 %" in row
     assert "| 40 % | 40 % | 1.00 [1.00, 1.00] | 2 / 0 | yes |" in row
     lacking = without(comparison(FIELD, {}), ("preset", "a/One", 5))
-    assert "with 4 of 5 seeds: 48 runs" in page.state(build(lacking, 200))
+    partly = Tournament(lacking, make_field(lacking, select(lacking, FIELD), 5, 200), None)
+    assert "with 4 of 5 seeds: 48 runs" in page.state(partly)
     nothing = build(replace(lacking, runs=tuple(replace(one, state="failed") for one in lacking.runs)), 200)
-    assert page.tournament_blocks(nothing)["tournament"].startswith("*Not run yet.* 0 of 60 runs")
+    assert page.tournament_blocks(nothing)["tournament"].startswith("*Under way.* 0 of 60 runs")
     assert page.tournament_blocks(None)["tournament-grid"] == "*Not run yet.*"
     assert page.summary_table(None) == ""
 
