@@ -13,6 +13,7 @@ from adept.probe.stages import Stage
 from adept.report.figures import STYLE, WIDTH, Drawing, legend, new_figure, step_axis
 from adept.report.statistics import Estimate
 from adept.report.style import arm_colours
+from adept.report.tables import Block
 from paper.choices import Preferences
 from paper.measures import Evidence
 
@@ -39,7 +40,7 @@ def placebo_figure(name: str, found: Sequence[Preferences], labels: dict[str, st
     """Draw a row per method and a panel per task: the share of each arm, real and fed."""
     methods, tasks = list(dict.fromkeys(entry.method for entry in found)), list(dict.fromkeys(e.task for e in found))
     figure, grid = new_figure(len(methods), len(tasks), WIDTH, 0.7 + 1.5 * len(methods), sharey=True)
-    rows: list[list[object]] = []
+    rows: list[Block] = []
     for entry in found:
         arms = entry.placebo.arms
         axes = grid[methods.index(entry.method)][tasks.index(entry.task)]
@@ -50,8 +51,9 @@ def placebo_figure(name: str, found: Sequence[Preferences], labels: dict[str, st
             shares = [mean_interval(column) for column in table.T]
             places = np.arange(len(arms)) + offset
             axes.bar(places, [100 * share.value for share in shares], 0.38, color=colour, label=label)
-            whiskers(axes, places, [_percent(share) for share in shares])
-            rows += [[entry.method, entry.task, arm, label, share.value, share.low, share.high]
+            whiskers(axes, places, [share.times(100) for share in shares])
+            rows += [{"method": entry.method, "task": entry.task, "epochs": arm, "rewards": label,
+                      "share": share.value, "low": share.low, "high": share.high}
                      for arm, share in zip(arms, shares, strict=True)]  # fmt: skip
         axes.set_xticks(range(len(arms)), [f"K={arm}" for arm in arms])
         axes.grid(axis="x", visible=False)
@@ -65,12 +67,8 @@ def placebo_figure(name: str, found: Sequence[Preferences], labels: dict[str, st
         f"placebo-{name}", "What the scheduler prefers where no choice has any effect",
         "Share of updates by number of epochs K: in the method's own runs, and where the same scheduler is fed the "
         "rewards of the baseline's runs, whose K never changed. Means over seeds with 95 % bootstrap intervals.",
-        figure, ("method", "task", "epochs", "rewards", "share", "low", "high"), rows,
+        figure, rows,
     )  # fmt: skip
-
-
-def _percent(share: Estimate) -> Estimate:
-    return Estimate(100 * share.value, 100 * share.low, 100 * share.high)
 
 
 def whiskers(axes: Axes, places: Sequence[float] | np.ndarray, estimates: Sequence[Estimate]) -> None:
@@ -87,7 +85,7 @@ def branch_figure(name: str, found: Sequence[Stage]) -> Drawing:
     arms = tuple(sorted({arm for stage in found for arm in stage.arms}))
     colours = arm_colours(arms, (0, *arms))  # the darker shades
     figure, grid = new_figure(len(MEASURES), len(cells), WIDTH, 5.2, sharex="col", sharey=False)
-    rows: list[list[object]] = []
+    rows: list[Block] = []
     for column, cell in enumerate(cells):
         own = [stage for stage in found if (stage.task, stage.seed) == cell]
         steps = np.array([stage.step for stage in own], float)
@@ -100,7 +98,8 @@ def branch_figure(name: str, found: Sequence[Stage]) -> Drawing:
                 axes.plot(
                     steps, [e.value for e in line], color=colours[arm], label=f"K={arm}", marker="o", markersize=2.5
                 )
-                rows += [[*cell, stage.step, measure, arm, e.value, e.low, e.high]
+                rows += [{"task": cell[0], "seed": cell[1], "step": stage.step, "measure": measure, "epochs": arm,
+                          "less_mean": e.value, "low": e.low, "high": e.high}
                          for stage, e in zip(own, line, strict=True)]  # fmt: skip
             axes.axhline(0, color="#9aa0a6", linewidth=0.8)
             axes.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3))
@@ -116,7 +115,7 @@ def branch_figure(name: str, found: Sequence[Stage]) -> Drawing:
         "the mean of all: in the return of episodes of the new policy, in the GAE return of the next rollout (the "
         f"bandit's reward), and in how far the update moved the critic's mean value. Means of {repeats[-1]} rollouts "
         "with 95 % bootstrap intervals.",
-        figure, ("task", "seed", "step", "measure", "epochs", "less_mean", "low", "high"), rows,
+        figure, rows,
     )  # fmt: skip
 
 
@@ -146,5 +145,5 @@ def run_figure(evidence: Evidence, method: str, task: str, seed: int) -> Drawing
         "one-run", "Arms that are not tried keep the value of another time",
         f"{evidence.comparison.label(method)} on {task.partition('/')[2]}, seed {seed}: the reward of each iteration, "
         "the mean of each arm's window, and the choices. No smoothing.",
-        figure, names, [list(row) for row in zip(*(columns[name] for name in names), strict=True)],
+        figure, [{name: columns[name] for name in names}],
     )  # fmt: skip

@@ -132,11 +132,10 @@ def test_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def runs_done(pen: Pen) -> list[Drawing]:
         figure, _ = new_figure(1, 1, 4, 2)
-        counts = [[name, sum(run.state == "done" for run in pen.analysis.comparison.runs if run.method == name)]
+        runs = pen.analysis.comparison.runs
+        counts = [{"method": name, "runs": sum(run.state == "done" for run in runs if run.method == name)}
                   for name in pen.names]  # fmt: skip
-        return [
-            Drawing("runs-done", "Runs done", "How many runs are done.", figure, ["method", "runs"], counts, "more")
-        ]
+        return [Drawing("runs-done", "Runs done", "How many runs are done.", figure, counts, "more")]
 
     monkeypatch.setattr(drawings, "DRAWINGS", (runs_done,))
     write_study(tmp_path / "study", METHODS[:2], ["minigrid/DoorKey-6x6"], [1, 2], iterations=20)

@@ -14,6 +14,7 @@ from adept.report.comparison import REACH, Comparison
 from adept.report.runs import Array, Run
 from adept.report.scales import MARGIN, Normalization, Scale, make_scale, scale_of_test_levels, without_progress
 from adept.report.statistics import (
+    NONE,
     RESAMPLES,
     Estimate,
     aggregate,
@@ -53,7 +54,7 @@ class TaskResult:
     """runs that reached the threshold"""
     reach_steps: float
     """median over runs of the steps until then; infinite where half or more never did"""
-    difference: Estimate | None = None
+    difference: Estimate = NONE
     """of the normalised criterion's mean to the baseline's"""
     p: float = math.nan
     """that there is no such difference, corrected for the method's tasks"""
@@ -69,7 +70,7 @@ class MethodResult:
     """by measure: the criterion, the final score, the mean score, test"""
     primary: Aggregates | None
     """those of the criterion"""
-    improvement: Estimate | None
+    improvement: Estimate
     """probability of improvement over the baseline"""
     compute: float
     """FLOPs relative to the baseline, averaged over tasks"""
@@ -79,12 +80,17 @@ class MethodResult:
     epochs: float
     energy: float
     """mean kilowatt-hours of a run, where every finished one was measured"""
-    difference: Estimate | None = None
+    difference: Estimate = NONE
     """of its IQM to the baseline's"""
     p: float = math.nan
     """that there is no such difference, corrected for the number of methods (Holm)"""
     p_not_worse: float = math.nan
     """that its IQM is lower by the margin or more, corrected likewise"""
+
+    @property
+    def iqm(self) -> Estimate:
+        """The IQM of the criterion."""
+        return self.primary["iqm"] if self.primary else NONE
 
     @property
     def train(self) -> Aggregates | None:
@@ -99,7 +105,7 @@ class MethodResult:
     @property
     def standing(self) -> str:
         """Against the baseline: better, worse, not worse (within the margin), undecided; empty for the baseline."""
-        if self.difference is None:
+        if not self.difference:
             return ""
         if self.p < 0.05:
             return "better" if self.difference.value > 0 else "worse"
@@ -151,8 +157,7 @@ class Analysis:
 
     def iqm(self, name: str) -> float:
         """Return a method's IQM of the criterion; NaN where there is none."""
-        primary = self.methods[name].primary
-        return primary["iqm"].value if primary else math.nan
+        return self.methods[name].iqm.value
 
     @cached_property
     def scored(self) -> tuple[str, ...]:
@@ -267,7 +272,7 @@ def mean_total(comparison: Comparison, runs: Sequence[Run], column: str) -> floa
 
 
 def _mean(scores: Array) -> Estimate:
-    return aggregate([scores])["mean"] if len(scores) else Estimate(math.nan)
+    return aggregate([scores])["mean"] if len(scores) else NONE
 
 
 def _method_result(analysis: Analysis, tasks: Mapping[tuple[str, str], TaskResult], name: str) -> MethodResult:
@@ -275,7 +280,7 @@ def _method_result(analysis: Analysis, tasks: Mapping[tuple[str, str], TaskResul
     cells = {task: tasks[name, task] for task in comparison.tasks if (name, task) in tasks}
     found = {measure: values for measure in analysis.scales if (values := analysis.normalized(name, measure))}
     aggregates = {measure: aggregate(values, resamples=analysis.resamples) for measure, values in found.items()}
-    rivals, improvement = analysis.normalized(baseline), None
+    rivals, improvement = analysis.normalized(baseline), NONE
     if comparison.criterion in found and rivals and name != baseline:
         improvement = probability_of_improvement(found[comparison.criterion], rivals, resamples=analysis.resamples)
     ratios = {column: [_ratio(analysis, tasks, name, task, column) for task in comparison.common_tasks]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import io
 import json
 import math
@@ -11,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import IO, Any
+from typing import TYPE_CHECKING, Any
 
 from adept.extras import require
 from adept.report.analysis import Analysis, analyze
@@ -19,10 +18,13 @@ from adept.report.loading import load_comparison
 from adept.report.scales import Normalization
 from adept.report.statistics import RESAMPLES, Estimate
 from adept.report.summary import Summary, summarize
-from adept.report.tables import TABLES
+from adept.report.tables import TABLES, method_rows
 from adept.report.wording import interval, markdown, number, percent
 from adept.runs.files import write_aside
 from adept.runs.foreign import read_json
+
+if TYPE_CHECKING:
+    from adept.report.figures import Drawing
 
 PAGE, FACTS, README = "report.html", "report.json", "README.md"
 
@@ -66,12 +68,10 @@ def build_report(options: ReportOptions) -> dict[str, Any]:
     output = options.output
     stale = set(_read_facts(output).get("files", [])) - files.keys()
     for name, content in files.items():
-        path = output / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_aside(path, functools.partial(_write, content))
-    for name in stale:
-        if _own_file(name):
-            (output / name).unlink(missing_ok=True)
+        (output / name).parent.mkdir(parents=True, exist_ok=True)
+        write_aside(output / name, content)
+    for name in filter(_own_file, stale):
+        (output / name).unlink(missing_ok=True)
     return {"page": str(output / PAGE), **facts}
 
 
@@ -83,7 +83,7 @@ def check_report(options: ReportOptions) -> list[str]:
     output = options.output
     if not (output / FACTS).exists():
         return [f"{output / FACTS} is missing: there is no report to check; write it first"]
-    files, _ = report_files(options)
+    files, facts = report_files(options)
     old = _read_facts(output)
     same_artist = old.get("made_with", {}).get("matplotlib") == metadata.version("matplotlib")
     found = []
@@ -91,12 +91,11 @@ def check_report(options: ReportOptions) -> list[str]:
         path = output / name
         if not path.exists():
             found.append(f"{name} is missing")
-        elif name == FACTS:
-            if _comparable(old) != _comparable(json.loads(content)):
-                found.append(f"{name} no longer follows from the records")
-        elif path.suffix in (".png", ".svg") and not same_artist:
-            continue
-        elif not _equal(path.suffix, path.read_bytes(), content, same_artist):
+        elif not (
+            {**old, "made_with": None} == {**facts, "made_with": None}
+            if name == FACTS
+            else _equal(path.suffix, path.read_bytes(), content, same_artist)
+        ):
             found.append(f"{name} no longer follows from the records")
     return found + [f"{name} is no longer made" for name in old.get("files", []) if name not in files]
 
@@ -117,34 +116,8 @@ def report_files(options: ReportOptions) -> tuple[dict[str, bytes], dict[str, An
     for drawing in drawings:
         files |= {f"figures/{name}": content for name, content in drawing.files().items()}
     files |= {f"tables/{name}.csv": table(analysis).encode() for name, table in TABLES.items()}
-    captions = [(drawing.name, drawing.title, drawing.caption) for drawing in drawings]
-    files[README] = _readme(analysis, summary, captions).encode()
-    facts = _facts(analysis, summary)
-    facts["figures"] = {name: {"title": title, "caption": caption} for name, title, caption in captions}
-    facts["files"] = sorted([*files, FACTS])
-    facts["made_with"] = {name: metadata.version(name) for name in ("matplotlib", "numpy")}
-    files[FACTS] = (json.dumps(facts, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
-    return files, facts
-
-
-def _facts(analysis: Analysis, summary: Summary) -> dict[str, Any]:
-    comparison = analysis.comparison
-    methods = []
-    keep = {verdict.method: verdict.state for verdict in summary.keep}
-    for method in comparison.methods:
-        found = analysis.methods[method.name]
-        methods.append({
-            "name": method.name, "label": method.label, "done": found.done, "planned": found.planned,
-            **{measure: _estimates(table) for measure, table in found.aggregates.items()},
-            "standing": found.standing or None, "p": _number(found.p), "p_not_worse": _number(found.p_not_worse),
-            "iqm_difference": _bounds(found.difference), "probability_of_improvement": _bounds(found.improvement),
-            "compute": _number(found.compute),
-            "update_compute": _number(found.update_compute), "processor_seconds": _number(found.processor),
-            "epochs": _number(found.epochs), "kwh": _number(found.energy),
-            "pareto": method.name in analysis.pareto,
-            **({"keep": keep[method.name]} if method.name in keep else {}),
-        })  # fmt: skip
-    return {
+    files[README] = _readme(analysis, summary, drawings).encode()
+    facts = {
         "title": comparison.title,
         "baseline": comparison.baseline,
         "criterion": comparison.criterion,
@@ -152,45 +125,46 @@ def _facts(analysis: Analysis, summary: Summary) -> dict[str, Any]:
         "winner": analysis.winner,
         "use": {entry.place: {"method": entry.method, "text": entry.text} for entry in summary.epochs},
         "summary": summary.sentences,
-        "methods": methods,
+        "methods": [_plain(row) for row in method_rows(analysis)],
+        "figures": {drawing.name: {"title": drawing.title, "caption": drawing.caption} for drawing in drawings},
+        "files": sorted([*files, FACTS]),
+        "made_with": {name: metadata.version(name) for name in ("matplotlib", "numpy")},
     }
+    files[FACTS] = (json.dumps(facts, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    return files, facts
 
 
-def _number(value: float) -> float | None:
-    return float(f"{value:.6g}") if math.isfinite(value) else None
+def _plain(value: object) -> Any:
+    """Return a value as JSON has it: six digits, an estimate as value, low and high, null where there is none."""
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, Estimate):
+        return [_plain(bound) for bound in (value.value, value.low, value.high)] if value else None
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return value
 
 
-def _bounds(estimate: Estimate | None) -> list[float | None] | None:
-    return None if estimate is None else [_number(value) for value in (estimate.value, estimate.low, estimate.high)]
-
-
-def _estimates(table: Mapping[str, Estimate]) -> dict[str, list[float | None] | None]:
-    return {name: _bounds(estimate) for name, estimate in table.items()}
-
-
-def _readme(analysis: Analysis, summary: Summary, captions: Iterable[tuple[str, str, str]]) -> str:
+def _readme(analysis: Analysis, summary: Summary, drawings: Iterable[Drawing]) -> str:
     """Return the findings as Markdown, for those who read where pages are not rendered."""
-    comparison = analysis.comparison
-    lines = [f"# {markdown(comparison.title)}", "", f"**{markdown(summary.headline)}**", ""]
-    lines += [f"- {markdown(text)}" for text in summary.sentences[1:]]
-    lines += ["", f"The interactive page is [{PAGE}]({PAGE}); numbers are in [tables](tables).", ""]
-    lines += [f"IQM of the {markdown(analysis.criterion)}, {markdown(analysis.unit())}, with 95 % intervals:", ""]
     heads = ["method", "runs", "IQM", "against the baseline", "P(better)", "update FLOPs", "mean K"]
-    lines += ["| " + " | ".join(row) + " |" for row in (heads, ["---"] * len(heads))]
-    for method in comparison.methods:
-        found = analysis.methods[method.name]
-        cells = [f"{found.done}/{found.planned}", interval(found.primary["iqm"] if found.primary else None),
+    lines = [
+        f"# {markdown(analysis.comparison.title)}", "", f"**{markdown(summary.headline)}**", "",
+        *(f"- {markdown(text)}" for text in summary.sentences[1:]), "",
+        f"The interactive page is [{PAGE}]({PAGE}); numbers are in [tables](tables).", "",
+        f"IQM of the {markdown(analysis.criterion)}, {markdown(analysis.unit())}, with 95 % intervals:", "",
+        *("| " + " | ".join(row) + " |" for row in (heads, ["---"] * len(heads))),
+    ]  # fmt: skip
+    for name, found in analysis.methods.items():
+        cells = [markdown(analysis.comparison.label(name)), f"{found.done}/{found.planned}", interval(found.iqm),
                  found.standing or "–", interval(found.improvement), percent(found.update_compute),
                  number(found.epochs)]  # fmt: skip
-        lines.append(f"| {markdown(method.label)} | " + " | ".join(cells) + " |")
-    for name, title, caption in captions:
-        lines += ["", f"## {markdown(title)}", "", f"![{markdown(title)}](figures/{name}.png)", ""]
-        lines += [f"{markdown(caption)} ([SVG](figures/{name}.svg), [CSV](figures/{name}.csv))"]
+        lines.append("| " + " | ".join(cells) + " |")
+    for drawing in drawings:
+        title, file = markdown(drawing.title), f"figures/{drawing.name}"
+        lines += ["", f"## {title}", "", f"![{title}]({file}.png)", "",
+                  f"{markdown(drawing.caption)} ([SVG]({file}.svg), [CSV]({file}.csv))"]  # fmt: skip
     return "\n".join(lines) + "\n"
-
-
-def _write(content: bytes, file: IO[bytes]) -> None:
-    file.write(content)
 
 
 def _own_file(name: str) -> bool:
@@ -202,25 +176,22 @@ def _own_file(name: str) -> bool:
 def _read_facts(output: Path) -> dict[str, Any]:
     """Return what a written report says of itself; nothing where it cannot be read."""
     try:
-        shape = {"files?": [str], "made_with?": {"matplotlib?": str}}
-        facts: dict[str, Any] = read_json(output / FACTS, shape)
+        facts: dict[str, Any] = read_json(output / FACTS, {"files?": [str], "made_with?": {"matplotlib?": str}})
     except ValueError:
         return {}
     return facts
 
 
-def _comparable(facts: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in facts.items() if key != "made_with"}
-
-
 def _equal(suffix: str, old: bytes, new: bytes, same_artist: bool) -> bool:
     """Compare files; pictures by their pixels, since two builds of zlib pack the same ones differently.
 
-    The figures within a page count only under the matplotlib that drew them.
+    Figures, and those within a page, count only under the matplotlib that drew them.
     """
+    if old == new or (suffix in (".png", ".svg") and not same_artist):
+        return True
     if suffix == ".html" and not same_artist:
         old, new = (re.sub(rb"<svg.*?</svg>", b"", text, flags=re.S) for text in (old, new))
-    if old == new or suffix != ".png":
+    if suffix != ".png":
         return old == new
     from matplotlib.image import imread
 

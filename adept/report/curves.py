@@ -1,21 +1,23 @@
-"""Curves on a common axis: learning curves with intervals, and how often each number of epochs was chosen."""
+"""Curves on a common axis, for figures and for the page: scores with intervals, and the epochs that were chosen."""
 
 from __future__ import annotations
 
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from adept import cost
 from adept.report.analysis import Analysis
 from adept.report.comparison import Comparison
-from adept.report.runs import Method, Run
+from adept.report.runs import Array, Method, Run
 from adept.report.statistics import curve_interval
-from adept.report.style import PHASES
-
-Array = npt.NDArray[np.float64]
+from adept.report.style import PHASES, looks
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,33 +39,34 @@ class Curve:
 @lru_cache(maxsize=1024)
 def task_curve(comparison: Comparison, method: str, task: str) -> Curve | None:
     """Return the curve of a method on a task in units of return, or None where no run is finished."""
-    runs = comparison.finished(method, task)
-    if not runs:
-        return None
-    axis = comparison.axis[task]
-    mean, low, high = curve_interval([np.array([run.at(axis) for run in runs])])
-    flops = np.mean([run.at(axis, "flops") for run in runs], axis=0)
-    return Curve(axis, mean, low, high, flops, len(runs), len(comparison.planned(method, task)))
+    return _curve(comparison, method, (task,), lambda task, scores: scores)
 
 
 @lru_cache(maxsize=128)
 def aggregate_curve(analysis: Analysis, method: str) -> Curve | None:
     """Return the curve of a method over all common tasks, normalised, or None where a task has no finished run."""
-    comparison, scale = analysis.comparison, analysis.scale
-    tasks = comparison.common_tasks
+    tasks = analysis.comparison.common_tasks
+    return _curve(analysis.comparison, method, tasks, analysis.scale) if analysis.scale and tasks else None
+
+
+def _curve(
+    comparison: Comparison, method: str, tasks: Sequence[str], scale: Callable[[str, Array], Array]
+) -> Curve | None:
     runs = {task: comparison.finished(method, task) for task in tasks}
-    if scale is None or not tasks or not all(runs.values()):
+    if not all(runs.values()):
         return None
     count = min(len(comparison.axis[task]) for task in tasks)
-    share = np.linspace(1 / count, 1, count)
-    axes = {task: share * comparison.budget[task] for task in tasks}
-    mean, low, high = curve_interval(
-        [np.array([scale(task, run.at(axes[task])) for run in runs[task]]) for task in tasks]
-    )
+    axes = {task: np.linspace(1 / count, 1, count) * comparison.budget[task] for task in tasks}
+    tables = [np.array([scale(task, run.at(axes[task])) for run in runs[task]]) for task in tasks]
     flops = np.mean([np.mean([run.at(axes[task], "flops") for run in runs[task]], axis=0) for task in tasks], axis=0)
-    steps = np.mean([axes[task] for task in tasks], axis=0)
     planned = sum(len(comparison.planned(method, task)) for task in tasks)
-    return Curve(steps, mean, low, high, flops, sum(map(len, runs.values())), planned)
+    return Curve(np.mean(list(axes.values()), axis=0), *curve_interval(tables), flops, sum(map(len, runs.values())),
+                 planned)  # fmt: skip
+
+
+def _chosen(run: Run) -> Array:
+    """Return the epochs that were chosen; where a rule only cuts them short, those that were done."""
+    return run.epochs if run.config is None or run.config.scheduler != "fixed" else run.epochs_done
 
 
 @lru_cache(maxsize=256)
@@ -73,30 +76,20 @@ def arms_of(comparison: Comparison, name: str) -> tuple[int, ...]:
     assert config is not None
     arms = set(config.arms) if len(config.arms) > 1 else set()
     for task in comparison.tasks:
-        for run in comparison.finished(name, task):
-            arms |= set(_chosen(run).astype(int).tolist())
+        arms.update(*(_chosen(run).astype(int).tolist() for run in comparison.finished(name, task)))
     return tuple(sorted(arms, reverse=True))
 
 
-def _chosen(run: Run) -> Array:
-    """Return the epochs that were chosen; where a rule only cuts them short, those that were done."""
-    return run.epochs if run.config is None or run.config.scheduler != "fixed" else run.epochs_done
-
-
-def choice_shares(comparison: Comparison, method: Method, tasks: tuple[str, ...]) -> tuple[Array, Array] | None:
+def choice_shares(comparison: Comparison, method: Method, tasks: Sequence[str]) -> tuple[Array, Array] | None:
     """Return the progress of training, and by then the cumulative share of each number of epochs (arms × points).
 
     The shares are averaged over runs, then over tasks.
     """
-    progress = np.linspace(0.02, 1.0, 50)
-    per_task = []
-    for task in tasks:
-        runs = comparison.finished(method.name, task)
-        if not runs:
-            return None
-        axis = progress * comparison.budget[task]
-        per_task.append(np.mean([_shares(run, arms_of(comparison, method.name), axis) for run in runs], axis=0))
-    return progress, np.mean(per_task, axis=0)
+    progress, arms = np.linspace(0.02, 1.0, 50), arms_of(comparison, method.name)
+    runs = [comparison.finished(method.name, task) for task in tasks]
+    means = [np.mean([_shares(run, arms, progress * comparison.budget[run.task]) for run in entry], axis=0)
+             for entry in runs if entry]  # fmt: skip
+    return (progress, np.mean(means, axis=0)) if all(runs) else None
 
 
 def _shares(run: Run, arms: tuple[int, ...], axis: Array) -> Array:
@@ -108,14 +101,53 @@ def _shares(run: Run, arms: tuple[int, ...], axis: Array) -> Array:
 
 def phase_flops(comparison: Comparison, method: str) -> dict[str, float] | None:
     """Return the share of FLOPs by phase; the environment computes none that are counted."""
-    runs = [run for task in comparison.tasks for run in comparison.finished(method, task) if run.config is not None]
     shares = []
-    for run in runs:
-        assert run.config is not None
-        update = cost.epoch(run.config) / cost.sampling(run.config) * float(run.epochs_done.mean())
-        share = 1 - float(run.update_flops[-1] / run.flops[-1])
-        shares.append([share, share * update, 1 - share - share * update])
-    if not shares:
-        return None
-    mean = np.mean(shares, axis=0)
-    return {phase: float(share) for phase, share in zip(PHASES, mean, strict=True) if share > 1e-6}
+    for run in [run for task in comparison.tasks for run in comparison.finished(method, task)]:
+        if run.config is not None:
+            update = cost.epoch(run.config) / cost.sampling(run.config) * float(run.epochs_done.mean())
+            share = 1 - float(run.update_flops[-1] / run.flops[-1])
+            shares.append([share, share * update, 1 - share - share * update])
+    found = zip(PHASES, np.mean(shares, axis=0), strict=True) if shares else ()
+    return {phase: float(share) for phase, share in found if share > 1e-6} or None
+
+
+def payload(analysis: Analysis) -> dict[str, Any]:
+    """Return what the page's curves draw, thinned and rounded: methods, tasks ("" for all of them) and their lines."""
+    comparison, sets = analysis.comparison, {}
+    methods = [
+        {"name": method.name, "label": method.label, "dash": list(look.dash), "width": look.width,
+         "family": "baseline" if method.name == comparison.baseline else method.family}
+        for method, look in zip(comparison.methods, looks(comparison).values(), strict=True)
+    ]  # fmt: skip
+    names = {"": "All tasks", **comparison.short}
+    for task in names:
+        axis, lines = comparison.axis.get(task, np.empty(0)), []
+        for index, method in enumerate(comparison.methods):
+            curve = task_curve(comparison, method.name, task) if task else aggregate_curve(analysis, method.name)
+            line: dict[str, Any] = {"m": index, "y": []}
+            if curve:
+                axis = curve.steps
+                line |= {"y": numbers(curve.mean), "n": f"{curve.done}/{curve.planned}"}
+                bands = {"lo": curve.low, "hi": curve.high, "f": curve.flops}
+                line |= {key: numbers(values) for key, values in bands.items() if np.isfinite(values).any()}
+            finished = comparison.finished(method.name, task)
+            line["seeds"] = [numbers(run.at(axis)) for run in finished]
+            line["open"] = [numbers(run.at(axis)) for run in comparison.planned(method.name, task)
+                            if run not in finished and len(run.steps)]  # fmt: skip
+            lines += [line] if curve or line["open"] else []
+        label = "mean return of the last 100 episodes" if task else f"score, {analysis.unit('final-score')}"
+        if task or lines:
+            sets[task] = {"x": numbers(axis), "label": label, "lines": lines}
+    return {"methods": methods, "tasks": [{"id": task, "label": name} for task, name in names.items()], "curves": sets}
+
+
+def to_json(value: Any) -> str:
+    """Return JSON that cannot end the script element it stands in, nor be read as a comment or a line break."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return re.sub("[<>&\u2028\u2029]", lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def numbers(values: Array) -> list[float | int | None]:
+    """Round to four significant digits, without a trailing .0; what is not a number becomes null."""
+    rounded = [float(f"{value:.4g}") if math.isfinite(value) else None for value in values.tolist()]
+    return [int(value) if value is not None and value == int(value) else value for value in rounded]

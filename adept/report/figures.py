@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import matplotlib
 import numpy as np
-import numpy.typing as npt
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from adept.report.analysis import Analysis
+from adept.report.runs import Array
 from adept.report.style import Look, looks
-from adept.report.tables import csv_text
+from adept.report.tables import Block, csv_text
 from adept.report.wording import clip, listing, readable
-
-Array = npt.NDArray[np.float64]
 
 SOFT, FRAME, GRID = "#4a4f57", "#9aa0a6", "#e6e8eb"
 STYLE: Any = {
@@ -51,8 +50,6 @@ STYLE: Any = {
     "path.simplify": True,
     "text.parse_math": False,  # names are never formulas
 }
-INTERVAL = "95 % stratified bootstrap intervals (seeds resampled within each task)"
-SMOOTHING = "Scores are means of the last 100 training episodes; there is no other smoothing."
 WIDTH = 7.6
 
 
@@ -64,16 +61,14 @@ class Drawing:
     title: str
     caption: str
     figure: Figure
-    header: Sequence[str]
-    rows: Sequence[Sequence[object]]
+    rows: Sequence[Block]
     section: str = ""
     """where the page shows it; what the page draws itself is a file alone"""
 
     def files(self) -> dict[str, bytes]:
         """Return the figure's files by name."""
-        table = csv_text(self.header, self.rows).encode()
         return {f"{self.name}.png": self._saved("png"), f"{self.name}.svg": self.svg.encode(),
-                f"{self.name}.csv": table}  # fmt: skip
+                f"{self.name}.csv": csv_text(self.rows).encode()}  # fmt: skip
 
     @cached_property
     def svg(self) -> str:
@@ -98,7 +93,7 @@ class Pen:
 
     analysis: Analysis
     looks: dict[str, Look]
-    _marks: list[int] = field(default_factory=lambda: [0])
+    _marks: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     @property
     def names(self) -> list[str]:
@@ -112,8 +107,7 @@ class Pen:
     def mark(self, name: str, *artists: Artist) -> None:
         """Name what is drawn of a method, so that the page can pick it out."""
         for artist in artists:
-            self._marks[0] += 1
-            artist.set_gid(f"m{self.names.index(name)}-{self._marks[0]}")
+            artist.set_gid(f"m{self.names.index(name)}-{next(self._marks)}")
 
     def line(self, axes: Axes, name: str, x: Array, y: Array, low: Array, high: Array) -> None:
         """Draw a method's curve and its band."""
@@ -124,38 +118,49 @@ class Pen:
         )
         self.mark(name, band, *lines)
 
+    def direct_labels(self, axes: Axes, ends: dict[str, float], height: float, size: float = 8) -> None:
+        """Write each method's name at the end of its curve, moved apart on axes of a height in inches."""
+        gap = float(np.ptp(axes.get_ylim())) * size * 1.35 / 72 / height
+        for name, place in zip(ends, spread(list(ends.values()), gap), strict=True):
+            axes.annotate(self.label(name), (1.0, place), xycoords=("axes fraction", "data"), xytext=(5, 0),
+                          textcoords="offset points", va="center", fontsize=size, color=self.looks[name].light,
+                          annotation_clip=False)  # fmt: skip
+
     def count(self, tasks: Iterable[str] | None = None) -> str:
         """Say how many finished runs stand behind each method."""
         comparison = self.analysis.comparison
         here = tuple(tasks or comparison.tasks)
-        few = []
+        few, seeds = [], set()
         for name in self.names:
             done = sum(len(comparison.finished(name, task)) for task in here)
-            planned = sum(len(comparison.planned(name, task)) for task in here)
-            few += [f"{comparison.label(name)} {done}/{planned}"] if done < planned else []
-        seeds = sorted({len(comparison.planned(name, task)) for name in self.names for task in here} - {0})
-        text = f"n = {' to '.join(map(str, seeds[:: max(1, len(seeds) - 1)]))} seeds × {len(here)} tasks"
+            planned = [len(comparison.planned(name, task)) for task in here]
+            few += [f"{comparison.label(name)} {done}/{sum(planned)}"] if done < sum(planned) else []
+            seeds |= {*planned} - {0}
+        text = f"n = {' to '.join(map(str, sorted({min(seeds), max(seeds)})))} seeds × {len(here)} tasks"
         return text + (f"; unfinished runs are left out: {listing(few)}." if few else ".")
 
 
 def new_figure(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple[Figure, list[list[Axes]]]:
     """Return a figure with a grid of axes."""
     figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False, **options)
-    return figure, [list(row) for row in axes]
+    return figure, [list(row) for row in figure.subplots(rows, columns, squeeze=False, **options)]
 
 
 def panel_figure(
-    count: int, most: int, width: float, height: float, **options: Any
-) -> tuple[Figure, list[Axes], list[list[Axes]]]:
-    """Return a figure of small panels, those that are used, and the grid with the rest hidden."""
+    count: int, most: int, width: float, height: float, y: str = "", x: str = "", **options: Any
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure of small panels, labelled at the left and at the bottom, and those that are used."""
     columns = min(most, count) if count != 4 else 2
     lines = -(-count // columns)
     figure, grid = new_figure(lines, columns, width, 0.6 + height * lines, **options)
     flat = [axes for row in grid for axes in row]
     for axes in flat[count:]:
         axes.set_visible(False)
-    return figure, flat[:count], grid
+    for row in grid:
+        row[0].set_ylabel(y)
+    for axes in grid[-1]:
+        axes.set_xlabel(x)
+    return figure, flat[:count]
 
 
 def legend(figure: Figure, axes: Axes, columns: int = 4) -> None:
@@ -163,17 +168,6 @@ def legend(figure: Figure, axes: Axes, columns: int = 4) -> None:
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper left", ncols=min(columns, len(labels)), fontsize=8,
                   handlelength=2.6, columnspacing=1.4)  # fmt: skip
-
-
-def direct_labels(axes: Axes, ends: dict[str, float], pen: Pen, height: float, size: float = 8) -> None:
-    """Write each method's name at the end of its curve, moved apart on axes of a height in inches."""
-    low, high = axes.get_ylim()
-    gap = (high - low) * size * 1.35 / 72 / height
-    places = spread(list(ends.values()), gap)
-    for (name, _), place in zip(ends.items(), places, strict=True):
-        axes.annotate(pen.label(name), (1.0, place), xycoords=("axes fraction", "data"), xytext=(5, 0),
-                      textcoords="offset points", va="center", fontsize=size, color=pen.looks[name].light,
-                      annotation_clip=False)  # fmt: skip
 
 
 def spread(values: list[float], gap: float) -> list[float]:
@@ -190,11 +184,12 @@ def spread(values: list[float], gap: float) -> list[float]:
     return [place for _, place in sorted(zip(order, places, strict=True))]
 
 
-def step_axis(axes: Axes, label: str = "environment steps") -> None:
+def step_axis(axes: Axes, label: str | None = "environment steps") -> None:
     """Write large numbers on the horizontal axis with letters."""
     axes.xaxis.set_major_formatter(lambda value, _: readable(float(value)) if value else "0")
     axes.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(4))
-    axes.set_xlabel(label)
+    if label is not None:
+        axes.set_xlabel(label)
 
 
 def draw_all(analysis: Analysis) -> list[Drawing]:
@@ -202,11 +197,8 @@ def draw_all(analysis: Analysis) -> list[Drawing]:
     from adept.report.drawings import DRAWINGS
 
     pen = Pen(analysis, looks(analysis.comparison))
-    found: list[Drawing] = []
     with matplotlib.rc_context(STYLE):
-        for draw in DRAWINGS:
-            found += draw(pen)
-    return found
+        return [drawing for draw in DRAWINGS for drawing in draw(pen)]
 
 
-Draw = Callable[[Pen], list[Drawing]]
+Draw = Callable[[Pen], Iterable[Drawing]]

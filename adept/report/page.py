@@ -11,8 +11,8 @@ from importlib import resources
 
 from adept.report import sections
 from adept.report.analysis import Analysis
+from adept.report.curves import payload, to_json
 from adept.report.figures import FRAME, GRID, SOFT, Drawing
-from adept.report.payload import payload, to_json
 from adept.report.style import looks
 from adept.report.summary import Summary
 from adept.report.wording import counted
@@ -46,7 +46,7 @@ def render_page(analysis: Analysis, summary: Summary, drawings: Sequence[Drawing
         "data": to_json(payload(analysis)),
         "summary": sections.findings(summary),
         "methods": sections.methods(analysis, summary),
-        "tasks": sections.task_tables(analysis),
+        "tasks": "\n".join(sections.task_table(analysis, task) for task in comparison.tasks),
         "scores": sections.scores(analysis),
         "unfinished": sections.unfinished(analysis),
         "measured": sections.measured(analysis),
@@ -59,26 +59,20 @@ def render_page(analysis: Analysis, summary: Summary, drawings: Sequence[Drawing
 
 
 def _colours(analysis: Analysis) -> str:
-    appearance = list(looks(analysis.comparison).values())
-    light = "".join(f"--m{index}:{look.light};" for index, look in enumerate(appearance))
-    dark = "".join(f"--m{index}:{look.dark};" for index, look in enumerate(appearance))
+    light, dark = ("".join(f"--m{index}:{getattr(look, ground)};" for index, look in
+                           enumerate(looks(analysis.comparison).values())) for ground in ("light", "dark"))  # fmt: skip
     return f":root{{{light}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}\n"
 
 
 def _figures(analysis: Analysis, drawings: Sequence[Drawing], section: str) -> str:
     """Return a section with its figures; nothing where it has none."""
+    frame = "<details><summary>{}</summary><figure>{}</figure></details>" if section == "more" else (
+        "<figure><h3>{}</h3>{}</figure>")  # fmt: skip
     parts = []
-    for drawing in drawings:
-        if drawing.section != section:
-            continue
-        body = (
-            f'<div class="figure" role="img" aria-label="{escape(drawing.title)}">{inline(analysis, drawing)}</div>'
-            f"<figcaption>{escape(drawing.caption)}</figcaption>"
-        )
-        if section == "more":
-            parts.append(f"<details><summary>{escape(drawing.title)}</summary><figure>{body}</figure></details>")
-        else:
-            parts.append(f"<figure><h3>{escape(drawing.title)}</h3>{body}</figure>")
+    for drawing in (drawing for drawing in drawings if drawing.section == section):
+        title = escape(drawing.title)
+        body = f'<div class="figure" role="img" aria-label="{title}">{inline(analysis, drawing)}</div>'
+        parts.append(frame.format(title, f"{body}<figcaption>{escape(drawing.caption)}</figcaption>"))
     figures = "\n".join(parts)
     return f'<section id="{section}">\n<h2>{SECTIONS[section]}</h2>\n{figures}\n</section>' if parts else ""
 
@@ -86,24 +80,27 @@ def _figures(analysis: Analysis, drawings: Sequence[Drawing], section: str) -> s
 def inline(analysis: Analysis, drawing: Drawing) -> str:
     """Return a figure's SVG for the page: its ids made unique, its methods marked, its colours those of the theme."""
     svg = drawing.svg[drawing.svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", svg, flags=re.S)
-    svg = re.sub(r">\s+<", "><", re.sub(r"\s+", " ", svg))
-    svg = re.sub(r' xmlns(:xlink)?="[^"]*"| version="[^"]*"', "", svg).replace("xlink:href", "href")
-    svg = re.sub(r'id="m(\d+)-\d+"', r'class="m\1"', svg)
-    svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{drawing.name}-", svg)
-    svg = svg.replace("'DejaVu Sans'", "system-ui, sans-serif")
+    for pattern, text in (
+        (r"(?s)<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", ""),
+        (r"\s+", " "),
+        (r"> <", "><"),
+        (r' xmlns(:xlink)?="[^"]*"| version="[^"]*"|(?<= )xlink:(?=href)', ""),
+        (r'id="m(\d+)-\d+"', r'class="m\1"'),
+        (r'(\bid="|href="#|url\(#)', rf"\g<1>{drawing.name}-"),
+        (r"'DejaVu Sans'", "system-ui, sans-serif"),
+    ):
+        svg = re.sub(pattern, text, svg)
     colours = {SOFT: "soft", FRAME: "faint", GRID: "grid", "#ffffff": "ground", "#000000": "ink", "#1d2126": "ink"}
     theme = {**{look.light: f"m{index}" for index, look in enumerate(looks(analysis.comparison).values())}, **colours}
     return re.sub(r"#[0-9a-f]{6}\b", lambda match: f"var(--{theme[match[0]]})" if match[0] in theme else match[0], svg)
 
 
 def _files(drawings: Sequence[Drawing], tables: Sequence[str]) -> str:
+    links = {escape(drawing.title): [f"figures/{drawing.name}.{kind}" for kind in ("png", "svg", "csv")]
+             for drawing in drawings} | {f"Table of {name}": [f"tables/{name}.csv"] for name in tables}  # fmt: skip
     items = [
-        f"<li>{escape(drawing.title)}: "
-        + " · ".join(f'<a href="figures/{drawing.name}.{kind}">{kind.upper()}</a>' for kind in ("png", "svg", "csv"))
-        + "</li>"
-        for drawing in drawings
+        f"<li>{title}: {' · '.join(f'<a href={chr(34)}{name}{chr(34)}>{name[-3:].upper()}</a>' for name in names)}</li>"
+        for title, names in links.items()
     ]
-    items += [f'<li>Table of {name}: <a href="tables/{name}.csv">CSV</a></li>' for name in tables]
     note = "In the folder of this page; each figure has the CSV of what it draws beside it."
     return f'<ul class="plain columns">{"".join(items)}</ul><p class="caption">{note}</p>'

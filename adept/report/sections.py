@@ -2,44 +2,50 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from adept.report.analysis import WORDS, Analysis, MethodResult
+from adept.report.analysis import WORDS, Analysis, MethodResult, TaskResult
 from adept.report.comparison import REACH
-from adept.report.runs import STATES
 from adept.report.scales import MARGIN
-from adept.report.statistics import Estimate
+from adept.report.statistics import NONE, Estimate
 from adept.report.summary import Summary
-from adept.report.wording import bracket, duration, energy, number, percent, readable, settings
+from adept.report.wording import bracket, energy, number, percent, readable, settings
+from adept.runs.records import STATES
+from adept.runs.text import duration
+
+Result = MethodResult | TaskResult
 
 
-def table(header: Sequence[str], rows: Iterable[str], *, sortable: bool = False, kind: str = "") -> str:
-    """Return a table that scrolls sideways where the screen is narrow; cells of the header are HTML."""
+def table(header: Sequence[str], rows: Iterable[Iterable[str]], kind: str, marks: Sequence[str] = ()) -> str:
+    """Return a table that scrolls sideways where the screen is narrow; heads, cells and marks of rows are HTML."""
     heads = "".join(f'<th scope="col">{cell}</th>' for cell in header)
-    mark = (" data-sortable" if sortable else "") + (f' class="{kind}"' if kind else "")
-    return (
-        f'<div class="table"><table{mark}><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
-    )
+    body = "".join(f"<tr{mark}>{''.join(row)}</tr>" for row, mark in itertools.zip_longest(rows, marks, fillvalue=""))
+    return f'<div class="table"><table {kind}><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def cell(text: str, sort: float | None = None, kind: str = "") -> str:
-    """Return a cell of escaped text, with the number it sorts by."""
-    key = f' data-v="{sort:.6g}"' if sort is not None and not math.isnan(sort) else ""
-    return f"<td{f' class={chr(34)}{kind}{chr(34)}' if kind else ''}{key}>{escape(text)}</td>"
+def cell(text: str, sort: float = math.nan, kind: str = "", under: str = "") -> str:
+    """Return a cell of escaped text, with the number it sorts by, and what stands small below it."""
+    marks = (f' class="{kind}"' if kind else "") + (f' data-v="{sort:.6g}"' if not math.isnan(sort) else "")
+    small = f'<small class="under">{escape(under)}</small>' if under else ""
+    return f"<td{marks}>{escape(text)}{small}</td>"
 
 
-def estimate_cell(estimate: Estimate | None, best: float = math.nan) -> str:
+def estimate_cell(estimate: Estimate, best: float = math.nan) -> str:
     """Return a cell of a value with its interval below."""
-    if estimate is None or not math.isfinite(estimate.value):
-        return "<td>–</td>"
-    spread = f'<small class="under">{bracket(estimate)}</small>' if estimate.has_interval else ""
-    kind = ' class="best"' if estimate.value == best else ""
-    return f'<td{kind} data-v="{estimate.value:.6g}">{escape(number(estimate.value))}{spread}</td>'
+    kind, under = "best" if estimate.value == best else "", bracket(estimate) if estimate.has_interval else ""
+    return cell(number(estimate.value), estimate.value, kind, under)
+
+
+def number_cell(value: float, say: Callable[[float], str] = number) -> str:
+    """Return a cell of a number in words."""
+    return cell("–" if math.isnan(value) else say(value), value)
 
 
 def tied(text: str) -> str:
@@ -53,13 +59,29 @@ def badge(word: str) -> str:
     return f'<span class="badge {word.replace(" ", "-")}">{word}</span>'
 
 
-def row_of(analysis: Analysis, name: str, cells: Iterable[str]) -> str:
-    """Return a method's row, with its colour, and marked where it is the baseline."""
-    comparison = analysis.comparison
-    index = [method.name for method in comparison.methods].index(name)
-    base = ' class="base"' if name == comparison.baseline else ""
-    head = f'<i class="dot" style="background:var(--m{index})"></i>{escape(comparison.label(name))}'
-    return f'<tr{base} data-m="{index}"><th scope="row">{head}</th>{"".join(cells)}</tr>'
+def words(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of text."""
+    return table(
+        list(map(escape, header)), [[cell(text, kind="text") for text in row] for row in rows], 'class="words"'
+    )
+
+
+def dot(index: int) -> str:
+    """Return a method's colour."""
+    return f'<i class="dot" style="background:var(--m{index})"></i>'
+
+
+def by_method(analysis: Analysis, results: Mapping[str, Result], columns: Mapping[str, Callable[..., str]]) -> str:
+    """Return a sortable table with a row per method; a column makes its cell from the method's name and result."""
+    comparison, rows, marks = analysis.comparison, [], []
+    for index, method in enumerate(comparison.methods):
+        if result := results.get(method.name):
+            head = f'<th scope="row">{dot(index)}{escape(method.label)}</th>'
+            few = "few" if result.done < result.planned else ""
+            done = cell(f"{result.done}/{result.planned}", result.done, few)
+            rows.append([head, done, *(make(method.name, result) for make in columns.values())])
+            marks.append((' class="base"' if method.name == comparison.baseline else "") + f' data-m="{index}"')
+    return table(["Method", "Runs", *columns], rows, "data-sortable", marks)
 
 
 def findings(summary: Summary) -> str:
@@ -86,112 +108,95 @@ def findings(summary: Summary) -> str:
 
 def methods(analysis: Analysis, summary: Summary) -> str:
     """Return the sortable table of methods; columns that no method has a number for are left out."""
-    comparison, results = analysis.comparison, analysis.methods
+    results = analysis.methods
     best = max(map(analysis.iqm, analysis.scored), default=math.nan)
-    keep = {verdict.method: verdict.state for verdict in summary.keep}
-    others = [measure for measure in WORDS if measure in analysis.scales and measure != comparison.criterion]
-
-    def iqm(result: MethodResult, measure: str) -> Estimate | None:
-        return result.aggregates[measure]["iqm"] if measure in result.aggregates else None
-
-    def known(values: Iterable[float]) -> bool:
-        return any(map(math.isfinite, values))
-
-    columns: dict[str, list[str]] = {
-        "Runs": [cell(f"{result.done}/{result.planned}", result.done, "few" if result.done < result.planned else "")
-                 for result in results.values()],
-        f"IQM, {analysis.criterion}": [estimate_cell(iqm(result, comparison.criterion), best)
-                                       for result in results.values()],
-        "Against the baseline": [f"<td>{badge(result.standing)}</td>" if result.standing else "<td>–</td>"
-                                 for result in results.values()],
-        "P(better than baseline)": [estimate_cell(result.improvement) for result in results.values()],
-        "Update FLOPs": [cell(percent(result.update_compute) + (" ◆" if name in analysis.pareto else ""),
-                              result.update_compute) for name, result in results.items()],
-        "All FLOPs": [cell(percent(result.compute), result.compute) for result in results.values()],
-        "Mean K": [cell(number(result.epochs), result.epochs) for result in results.values()],
-    }  # fmt: skip
-    if known(result.processor for result in results.values()):
-        columns["Processor time"] = [cell(duration(result.processor), result.processor) for result in results.values()]
-    if known(result.energy for result in results.values()):
-        columns["Energy per run"] = [cell(energy(result.energy), result.energy) for result in results.values()]
-    for measure in others:
-        if any(measure in result.aggregates for result in results.values()):
-            columns[f"IQM, {WORDS[measure]}"] = [estimate_cell(iqm(result, measure)) for result in results.values()]
-    columns["Keep"] = [f"<td>{badge(keep[name])}</td>" if name in keep else "<td>–</td>" for name in results]
-    rows = [row_of(analysis, name, [cells[place] for cells in columns.values()])
-            for place, name in enumerate(results)]  # fmt: skip
+    keep = {verdict.method: badge(verdict.state) for verdict in summary.keep}
+    columns: dict[str, Callable[[str, MethodResult], str]] = {
+        f"IQM, {analysis.criterion}": lambda name, result: estimate_cell(result.iqm, best),
+        "Against the baseline": lambda name, result: f"<td>{badge(result.standing) if result.standing else '–'}</td>",
+        "P(better than baseline)": lambda name, result: estimate_cell(result.improvement),
+        "Update FLOPs": lambda name, result: cell(
+            percent(result.update_compute) + (" ◆" if name in analysis.pareto else ""), result.update_compute
+        ),
+        "All FLOPs": lambda name, result: number_cell(result.compute, percent),
+        "Mean K": lambda name, result: number_cell(result.epochs),
+    }
+    if any(math.isfinite(result.processor) for result in results.values()):
+        columns["Processor time"] = lambda name, result: number_cell(result.processor, duration)
+    if any(math.isfinite(result.energy) for result in results.values()):
+        columns["Energy per run"] = lambda name, result: number_cell(result.energy, energy)
+    for measure, word in WORDS.items():
+        if measure != analysis.comparison.criterion and any(measure in found.aggregates for found in results.values()):
+            columns[f"IQM, {word}"] = functools.partial(_iqm_cell, measure)
+    columns["Keep"] = lambda name, result: f"<td>{keep.get(name, '–')}</td>"
     caption = (
         f"The criterion is the {analysis.quantity}; 95 % intervals below the values; one setting per "
         "method over all tasks. Against the baseline: tests of the IQM, corrected for the number of methods. ◆: on "
         "the Pareto front of score and update FLOPs. The table sorts by any column."
     )
-    return f'{table(["Method", *columns], rows, sortable=True)}<p class="caption">{escape(caption)}</p>'
+    return f'{by_method(analysis, results, columns)}<p class="caption">{escape(caption)}</p>'
 
 
-def task_tables(analysis: Analysis) -> str:
-    """Return one table per task; the page shows that of the chosen one."""
-    comparison, found = analysis.comparison, []
-    for task in comparison.tasks:
-        here = {method.name: result for method in comparison.methods
-                if (result := analysis.tasks.get((method.name, task)))}  # fmt: skip
-        base = analysis.tasks.get((comparison.baseline, task))
-        best = max((result.score.value for result in here.values() if result.done), default=math.nan)
-        tested = any(math.isfinite(result.test.value) for result in here.values())
-        rows = []
-        for name, result in here.items():
-            spent = result.update_flops / base.update_flops if base else math.nan
-            rows.append(row_of(analysis, name, [
-                cell(f"{result.done}/{result.planned}", result.done, "few" if result.done < result.planned else ""),
-                estimate_cell(result.score, best), estimate_cell(result.area),
-                *([estimate_cell(result.test)] if tested else []),
-                cell(number(100 * result.difference.value, 0) + " %" if result.difference else "–",
-                     result.difference.value if result.difference else None),
-                cell(number(result.p, 3), result.p), cell(percent(spent), spent),
-                cell(number(result.epochs), result.epochs), cell(f"{result.reached}/{result.done}", result.reached),
-                cell(readable(result.reach_steps), result.reach_steps),
-            ]))  # fmt: skip
-        header = ["Method", "Runs", "Final score", "Mean score", *(["Test score"] if tested else []), "Difference",
-                  "p (Holm)", "Update FLOPs", "Mean K", "Reached", "Median steps"]  # fmt: skip
-        caption = (
-            f"Difference to the baseline: of the mean {analysis.quantity}; p is corrected for the method's tasks. "
-            f"Reached: finished runs that came to a score of {number(comparison.thresholds[task])}, and the median of "
-            "the steps until then (never: half of them or more did not)."
-        )
-        title = f"<h3>{escape(comparison.short[task])} in numbers</h3>"
-        found.append(f'<div class="cells" data-task="{escape(task)}">{title}{table(header, rows, sortable=True)}'
-                     f'<p class="caption">{escape(caption)}</p></div>')  # fmt: skip
-    return "\n".join(found)
+def _iqm_cell(measure: str, name: str, result: MethodResult) -> str:
+    return estimate_cell(result.aggregates[measure]["iqm"] if measure in result.aggregates else NONE)
+
+
+def task_table(analysis: Analysis, task: str) -> str:
+    """Return the table of a task; the page shows that of the chosen one."""
+    comparison = analysis.comparison
+    here = {name: result for (name, place), result in analysis.tasks.items() if place == task}
+    base = here[comparison.baseline].update_flops if comparison.baseline in here else math.nan
+    best = max((result.score.value for result in here.values() if result.done), default=math.nan)
+    columns: dict[str, Callable[[str, TaskResult], str]] = {
+        "Final score": lambda name, result: estimate_cell(result.score, best),
+        "Mean score": lambda name, result: estimate_cell(result.area),
+        "Test score": lambda name, result: estimate_cell(result.test),
+        "Difference": lambda name, result: number_cell(result.difference.value, lambda gap: f"{100 * gap:.0f} %"),
+        "p (Holm)": lambda name, result: number_cell(result.p, lambda p: number(p, 3)),
+        "Update FLOPs": lambda name, result: number_cell(result.update_flops / base, percent),
+        "Mean K": lambda name, result: number_cell(result.epochs),
+        "Reached": lambda name, result: cell(f"{result.reached}/{result.done}", result.reached),
+        "Median steps": lambda name, result: number_cell(result.reach_steps, readable),
+    }
+    if not any(result.test for result in here.values()):
+        del columns["Test score"]
+    caption = (
+        f"Difference to the baseline: of the mean {analysis.quantity}; p is corrected for the method's tasks. "
+        f"Reached: finished runs that came to a score of {number(comparison.thresholds[task])}, and the median of "
+        "the steps until then (never: half of them or more did not)."
+    )
+    return (
+        f'<div class="cells" data-task="{escape(task)}"><h3>{escape(comparison.short[task])} in numbers</h3>'
+        f'{by_method(analysis, here, columns)}<p class="caption">{escape(caption)}</p></div>'
+    )
 
 
 def scores(analysis: Analysis) -> str:
     """Return scores by task, with the winner of each one in a column that says how it was found."""
-    comparison = analysis.comparison
-    header = ["Task", "Selected after the fact"]
-    header += [f'<i class="dot" style="background:var(--m{index})"></i>{escape(method.label)}'
-               for index, method in enumerate(comparison.methods)]  # fmt: skip
-    rows = []
+    comparison, rows = analysis.comparison, []
+    heads = [f"{dot(index)}{escape(method.label)}" for index, method in enumerate(comparison.methods)]
     for task in comparison.tasks:
-        known = {name: found.score for (name, place), found in analysis.tasks.items() if place == task and found.done}
-        best = max(known, key=lambda name: known[name].value) if known else None
-        cells = [f'<th scope="row">{escape(comparison.short[task])}</th>']
-        cells.append(cell(comparison.label(best) if best else "–", kind="text"))
+        here = {name: found for (name, place), found in analysis.tasks.items() if place == task}
+        known = {name: found.score.value for name, found in here.items() if found.done}
+        best = max(known, key=lambda name: known[name], default="")
+        cells = [f'<th scope="row">{escape(comparison.short[task])}</th>',
+                 cell(comparison.label(best) if best else "–", kind="text")]  # fmt: skip
         for method in comparison.methods:
-            found = analysis.tasks.get((method.name, task))
-            if found is None:
-                cells.append("<td>not planned</td>")
-                continue
-            few = f" <small>{found.done}/{found.planned}</small>" if found.done < found.planned else ""
-            kinds = " ".join(kind for kind, holds in (("best", method.name == best), ("few", few)) if holds)
-            text = escape(number(found.score.value))
-            cells.append(f'<td class="{kinds}" data-v="{found.score.value:.6g}">{text}{few}</td>' if found.done
-                         else f'<td class="few">0/{found.planned}</td>')  # fmt: skip
-        rows.append(f"<tr>{''.join(cells)}</tr>")
+            found = here.get(method.name)
+            runs = f"{found.done}/{found.planned}" if found and found.done < found.planned else ""
+            kinds = " ".join(kind for kind, holds in (("best", method.name == best), ("few", runs)) if holds)
+            if method.name in known:
+                cells.append(cell(number(known[method.name]), known[method.name], kinds, runs))
+            else:
+                cells.append(cell(runs or "not planned", kind=kinds))
+        rows.append(cells)
     caption = (
         "Mean return of the last 100 training episodes, averaged over finished runs. The second column names the "
         "best method of each task, selected after the fact: to choose so, one would have had to run them all, and the "
         "best of several noisy means is too high. Fractions such as 4/5 are finished of planned runs."
     )
-    return f'{table(header, rows, sortable=True, kind="tasks")}<p class="caption">{escape(caption)}</p>'
+    listed = table(["Task", "Selected after the fact", *heads], rows, 'data-sortable class="tasks"')
+    return f'{listed}<p class="caption">{escape(caption)}</p>'
 
 
 def unfinished(analysis: Analysis) -> str:
@@ -200,13 +205,10 @@ def unfinished(analysis: Analysis) -> str:
     absent = sorted((run for run in comparison.runs if run.state != "done"), key=lambda run: STATES.index(run.state))
     if not absent:
         return '<p class="muted">Every planned run is finished.</p>'
-    lines = [
-        f"<tr>{cell(comparison.label(run.method), kind='text')}{cell(run.task, kind='text')}{cell(str(run.seed))}"
-        f'<td><span class="badge {run.state}">{run.state}</span></td>{cell(run.error or "", kind="text")}</tr>'
-        for run in absent
-    ]
-    rest = table(["Method", "Task", "Seed", "State", "Error"], lines, kind="words")
-    return f'{rest}<p class="caption">These runs count nowhere.</p>'
+    rows = [[cell(comparison.label(run.method), kind="text"), cell(run.task, kind="text"), cell(str(run.seed)),
+             f"<td>{badge(run.state)}</td>", cell(run.error or "", kind="text")] for run in absent]  # fmt: skip
+    listed = table(["Method", "Task", "Seed", "State", "Error"], rows, 'class="words"')
+    return f'{listed}<p class="caption">These runs count nowhere.</p>'
 
 
 def measured(analysis: Analysis) -> str:
@@ -251,32 +253,24 @@ def measured(analysis: Analysis) -> str:
 
 def configuration(analysis: Analysis) -> str:
     """Return what methods differ in, what they share, and what the runs were made with."""
-    comparison = analysis.comparison
-    parts = []
-    known = [method for method in comparison.methods if method.config is not None]
-    configs = [run.config.to_dict() for run in comparison.runs if run.config is not None]
-    if known:
-        own = {method.name: method.config.to_dict() for method in known if method.config is not None}
+    comparison, parts = analysis.comparison, []
+    own = {method.label: method.config.to_dict() for method in comparison.methods if method.config is not None}
+    if own:
         keys = [key for key in comparison.declared if len({repr(values.get(key)) for values in own.values()}) > 1]
-        rows = ["<tr>" + cell(method.label, kind="text")
-                + "".join(cell(_value(own[method.name].get(key)), kind="text") for key in keys) + "</tr>"
-                for method in known]  # fmt: skip
-        parts += ["<h3>What methods differ in</h3>", table(["Method", *map(escape, keys)], rows, kind="words")]
+        rows = [[label, *(_value(values.get(key)) for key in keys)] for label, values in own.items()]
+        parts += ["<h3>What methods differ in</h3>", words(["Method", *keys], rows)]
         parts.append(f'<p class="caption">Declared keys: {escape(", ".join(comparison.declared) or "none")}. Every run '
                      "was checked: runs on one task are equal in all others but the seed.</p>")  # fmt: skip
-    if configs:
-        names = dict.fromkeys(key for values in configs for key in values)
-        shared = {key: {repr(values.get(key)): values.get(key) for values in configs} for key in names
-                  if key not in (*comparison.declared, "seed")}  # fmt: skip
-        lines = [f"<tr>{cell(key, kind='text')}{cell(' | '.join(map(_value, found.values())), kind='text')}</tr>"
-                 for key, found in shared.items()]  # fmt: skip
-        head = ["Key", "Value (several: they go by task)"]
-        parts.append(f"<details><summary>What all methods share</summary>{table(head, lines, kind='words')}</details>")
-    versions = _versions(analysis)
-    if versions:
-        lines = [f"<tr>{cell(key, kind='text')}{cell(text, kind='text')}</tr>" for key, text in versions]
-        head = ["What", "Value"]
-        parts.append(f"<details><summary>Versions and machines</summary>{table(head, lines, kind='words')}</details>")
+    configs = [run.config.to_dict() for run in comparison.runs if run.config is not None]
+    shared = {key: " | ".join({repr(values.get(key)): _value(values.get(key)) for values in configs}.values())
+              for key in dict.fromkeys(key for values in configs for key in values)
+              if key not in (*comparison.declared, "seed")}  # fmt: skip
+    for title, heads, found in (
+        ("What all methods share", ["Key", "Value (several: they go by task)"], shared),
+        ("Versions and machines", ["What", "Value"], _versions(analysis)),
+    ):
+        if found:
+            parts.append(f"<details><summary>{title}</summary>{words(heads, list(found.items()))}</details>")
     return "\n".join(parts) or '<p class="muted">Imported logs carry no configuration.</p>'
 
 
@@ -288,21 +282,18 @@ def _value(value: Any) -> str:
     return "–" if value is None else str(value)
 
 
-def _versions(analysis: Analysis) -> list[tuple[str, str]]:
+def _versions(analysis: Analysis) -> dict[str, str]:
     """Return every distinct version, commit and machine, with how many runs it made where there are several."""
     found: dict[str, Counter[str]] = {}
-    for run in analysis.comparison.runs:
-        for start in run.starts[-1:]:
-            values = {
-                key: start.get(key) for key in ("commit", "python", "platform", "processor", "cores", "accelerator")
-            }
-            if start.get("dirty"):
-                values["commit"] = f"{values['commit']} (modified)"
-            for key, value in {**values, **dict(sorted(start.get("packages", {}).items()))}.items():
-                if value is not None:
-                    found.setdefault(key, Counter())[str(value)] += 1
-    return [
-        (key, " | ".join(f"{value} ({count} runs)" if len(counts) > 1 else value
-                         for value, count in sorted(counts.items())))
+    for start in (start for run in analysis.comparison.runs for start in run.starts[-1:]):
+        values = {key: start.get(key) for key in ("commit", "python", "platform", "processor", "cores", "accelerator")}
+        if start.get("dirty"):
+            values["commit"] = f"{values['commit']} (modified)"
+        for key, value in {**values, **dict(sorted(start.get("packages", {}).items()))}.items():
+            if value is not None:
+                found.setdefault(key, Counter())[str(value)] += 1
+    return {
+        key: " | ".join(f"{value} ({count} runs)" if len(counts) > 1 else value
+                        for value, count in sorted(counts.items()))
         for key, counts in found.items()
-    ]  # fmt: skip
+    }  # fmt: skip

@@ -24,7 +24,10 @@ Scores = Sequence[npt.ArrayLike]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its interval; the bounds are NaN where a task has a single run, which says nothing of spread."""
+    """A value with its interval; the bounds are NaN where a task has a single run, which says nothing of spread.
+
+    It is false where there is no value either.
+    """
 
     value: float
     low: float = math.nan
@@ -34,6 +37,17 @@ class Estimate:
     def has_interval(self) -> bool:
         """Whether there were runs enough for an interval."""
         return math.isfinite(self.low) and math.isfinite(self.high)
+
+    def __bool__(self) -> bool:
+        return math.isfinite(self.value)
+
+    def times(self, factor: float) -> Estimate:
+        """Return the estimate in another unit."""
+        return Estimate(factor * self.value, factor * self.low, factor * self.high)
+
+
+NONE = Estimate(math.nan)
+"""What there is no value for."""
 
 
 class Strata:

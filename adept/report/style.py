@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from adept.report.comparison import Comparison
 
 BASELINE = ("#2b2f36", "#e6e8eb")
@@ -45,15 +47,9 @@ class Look:
 
 def ramp(stops: Sequence[str], share: float) -> str:
     """Return the colour at a share of the way along some stops."""
-    place = share * (len(stops) - 1)
-    index = min(int(place), len(stops) - 2)
-    first, second = (_channels(stops[index + step]) for step in (0, 1))
-    mixed = [round(a + (b - a) * (place - index)) for a, b in zip(first, second, strict=True)]
-    return "#" + "".join(f"{channel:02x}" for channel in mixed)
-
-
-def _channels(colour: str) -> tuple[int, ...]:
-    return tuple(int(colour[start : start + 2], 16) for start in (1, 3, 5))
+    channels = [[int(stop[start : start + 2], 16) for stop in stops] for start in (1, 3, 5)]
+    mixed = [float(np.interp(share * (len(stops) - 1), range(len(stops)), channel)) for channel in channels]
+    return "#" + "".join(f"{round(value):02x}" for value in mixed)
 
 
 def looks(comparison: Comparison) -> dict[str, Look]:
@@ -76,6 +72,4 @@ def looks(comparison: Comparison) -> dict[str, Look]:
 def arm_colours(arms: Sequence[int], everywhere: Sequence[int]) -> dict[int, str]:
     """Give every number of epochs its colour, the same for all methods of a comparison."""
     ordered = sorted(set(everywhere))
-    if len(ordered) == 1:
-        return dict.fromkeys(arms, ARMS[3])
-    return {arm: ramp(ARMS, ordered.index(arm) / (len(ordered) - 1)) for arm in arms}
+    return {arm: ramp(ARMS, ordered.index(arm) / (len(ordered) - 1) if len(ordered) > 1 else 0.5) for arm in arms}

@@ -79,7 +79,7 @@ def _closest(analysis: Analysis) -> str:
         return ""
     name = min(names, key=lambda rival: analysis.methods[rival].p)
     gap, p = analysis.methods[name].difference, analysis.methods[name].p
-    if gap is None or not gap.has_interval:
+    if not gap.has_interval:
         return "One seed tells no more."
     return (
         f"The surest difference is that of {analysis.comparison.label(name)}: IQM {signed(gap)} ({p_text(p)} after "

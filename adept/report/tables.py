@@ -1,101 +1,109 @@
-"""Tables as CSV: methods, methods by task, and every run; numbers with six significant digits."""
+"""Tables as CSV: methods, methods by task, every run, and what figures draw; numbers with six significant digits."""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
+
+import numpy as np
 
 from adept.report.analysis import Analysis
-from adept.report.statistics import METRICS, Estimate
+from adept.report.statistics import METRICS, NONE, Estimate
 from adept.report.verdicts import keep_verdicts
 
-Row = Sequence[object]
+Block = Mapping[str, object]
+"""Columns by name, each a value, an array of one value per row, an estimate (three columns) or a mapping of those."""
 
 
-def csv_text(header: Sequence[str], rows: Iterable[Row]) -> str:
-    """Return a table as CSV; a missing number is an empty cell."""
+def csv_text(blocks: Iterable[Block]) -> str:
+    """Return blocks of rows below each other; the first one names the columns, a missing number is an empty cell."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([cell(value) for value in row] for row in rows)
+    for index, columns in enumerate(map(flat, blocks)):
+        if index == 0:
+            writer.writerow(columns)
+        count = max((len(value) for value in columns.values() if isinstance(value, np.ndarray)), default=1)
+        for row in range(count):
+            values = (value[row] if isinstance(value, np.ndarray) else value for value in columns.values())
+            writer.writerow(map(cell, values))
     return text.getvalue()
+
+
+def flat(block: Block) -> dict[str, object]:
+    """Return the columns of a block, those of estimates and mappings side by side."""
+    found: dict[str, object] = {}
+    for name, value in block.items():
+        if isinstance(value, Estimate):
+            found |= {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high}
+        elif isinstance(value, Mapping):
+            found |= flat({f"{name}_{key}": item for key, item in value.items()})
+        else:
+            found[name] = value
+    return found
 
 
 def cell(value: object) -> str:
     """Return one value as text."""
-    if value is None:
-        return ""
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value + 0.0:.6g}"
-    return str(value)
+    return "" if value is None else str(int(value) if isinstance(value, bool) else value)
 
 
-def bounds(estimate: Estimate | None) -> list[float | None]:
-    """Return value, low and high."""
-    return [None, None, None] if estimate is None else [estimate.value, estimate.low, estimate.high]
-
-
-def three(name: str) -> list[str]:
-    """Name the columns of a value with its interval."""
-    return [name, f"{name}_low", f"{name}_high"]
+def method_rows(analysis: Analysis) -> list[Block]:
+    """Return what is known of each method: runs, compute, tests, and the aggregates of every measure."""
+    keep = {verdict.method: verdict.state for verdict in keep_verdicts(analysis)}
+    measures = [measure for measure, scale in analysis.scales.items() if scale]
+    return [
+        {
+            "name": method.name, "label": method.label, "done": found.done, "planned": found.planned,
+            "compute": found.compute, "update_compute": found.update_compute, "processor_seconds": found.processor,
+            "epochs": found.epochs, "kwh": found.energy, "standing": found.standing or None, "p": found.p,
+            "p_not_worse": found.p_not_worse, "iqm_difference": found.difference,
+            "probability_of_improvement": found.improvement, "pareto": method.name in analysis.pareto,
+            "keep": keep.get(method.name),
+            **{measure: found.aggregates.get(measure, dict.fromkeys(METRICS, NONE)) for measure in measures},
+        }
+        for method in analysis.comparison.methods
+        for found in [analysis.methods[method.name]]
+    ]  # fmt: skip
 
 
 def methods_table(analysis: Analysis) -> str:
-    """Return one row per method: aggregates of every measure, tests, compute and how many runs they rest on."""
-    measures = [measure for measure, scale in analysis.scales.items() if scale]
-    header = ["method", "label", "runs_done", "runs_planned", "compute", "update_compute", "processor_seconds",
-              "epochs", "kwh", "standing", "p", "p_not_worse", *three("iqm_difference"),
-              *three("probability_of_improvement"), "pareto", "keep"]  # fmt: skip
-    header += [column for measure in measures for metric in METRICS for column in three(f"{measure}_{metric}")]
-    keep = {verdict.method: verdict.state for verdict in keep_verdicts(analysis)}
-    rows = []
-    for method in analysis.comparison.methods:
-        found = analysis.methods[method.name]
-        row: list[object] = [method.name, method.label, found.done, found.planned, found.compute, found.update_compute,
-                             found.processor, found.epochs, found.energy, found.standing, found.p, found.p_not_worse,
-                             *bounds(found.difference), *bounds(found.improvement),
-                             int(method.name in analysis.pareto), keep.get(method.name, "")]  # fmt: skip
-        for measure in measures:
-            table = found.aggregates.get(measure)
-            row += [value for metric in METRICS for value in bounds(table[metric] if table else None)]
-        rows.append(row)
-    return csv_text(header, rows)
+    """Return one row per method."""
+    names = {"name": "method", "done": "runs_done", "planned": "runs_planned"}
+    return csv_text({names.get(name, name): value for name, value in row.items()} for row in method_rows(analysis))
 
 
 def tasks_table(analysis: Analysis) -> str:
     """Return one row per method and task."""
-    header = ["task", "method", "runs_done", "runs_planned", *three("score"), *three("mean_score"), *three("test"),
-              *three("difference"), "p", "flops", "update_flops", "processor_seconds", "epochs", "runs_reached",
-              "median_steps_to_reach"]  # fmt: skip
-    rows: list[Row] = []
-    for (method, task), found in sorted(analysis.tasks.items(), key=lambda item: _order(analysis, *item[0])):
-        rows.append([task, method, found.done, found.planned, *bounds(found.score), *bounds(found.area),
-                     *bounds(found.test), *bounds(found.difference), found.p, found.flops, found.update_flops,
-                     found.processor, found.epochs, found.reached, found.reach_steps])  # fmt: skip
-    return csv_text(header, rows)
-
-
-def _order(analysis: Analysis, method: str, task: str) -> tuple[int, int]:
-    names = [entry.name for entry in analysis.comparison.methods]
-    return analysis.comparison.tasks.index(task), names.index(method)
+    cells = [(task, method.name) for task in analysis.comparison.tasks for method in analysis.comparison.methods]
+    return csv_text(
+        {"task": task, "method": method, "runs_done": found.done, "runs_planned": found.planned, "score": found.score,
+         "mean_score": found.area, "test": found.test, "difference": found.difference, "p": found.p,
+         "flops": found.flops, "update_flops": found.update_flops, "processor_seconds": found.processor,
+         "epochs": found.epochs, "runs_reached": found.reached, "median_steps_to_reach": found.reach_steps}
+        for task, method in cells if (found := analysis.tasks.get((method, task)))
+    )  # fmt: skip
 
 
 def runs_table(analysis: Analysis) -> str:
     """Return one row per run, whatever its state."""
-    comparison = analysis.comparison
-    header = ["task", "method", "seed", "state", "steps", "score", "mean_score", comparison.criterion, "test", "flops",
-              "update_flops", "processor_seconds", "epochs", "error"]  # fmt: skip
-    rows: list[Row] = []
-    for run in sorted(comparison.runs, key=lambda run: (*_order(analysis, run.method, run.task), run.seed)):
-        values: list[float | None] = [None] * 9
+    comparison, rows = analysis.comparison, []
+    columns = ("steps", "score", "mean_score", comparison.criterion, "test", "flops", "update_flops",
+               "processor_seconds", "epochs")  # fmt: skip
+    names = [method.name for method in comparison.methods]
+    for run in sorted(comparison.runs, key=lambda run: (comparison.tasks.index(run.task), names.index(run.method),
+                                                        run.seed)):  # fmt: skip
+        values: list[float] = [math.nan] * len(columns)
         if len(run.steps):
             measures = (comparison.measure(run, name) for name in ("mean-score", comparison.criterion, "test"))
             spent = (comparison.total(run, column) for column in ("flops", "update_flops", "processor"))
             values = [float(run.steps[-1]), comparison.score(run), *measures, *spent, float(run.epochs_done.sum())]
-        rows.append([run.task, run.method, run.seed, run.state, *values, run.error])
-    return csv_text(header, rows)
+        rows.append({"task": run.task, "method": run.method, "seed": run.seed, "state": run.state,
+                     **dict(zip(columns, values, strict=True)), "error": run.error})  # fmt: skip
+    return csv_text(rows)
 
 
 TABLES = {"methods": methods_table, "tasks": tasks_table, "runs": runs_table}

@@ -60,7 +60,6 @@ def judged(estimate: Estimate, region: Region) -> str:
 def against_preset(field: Field, name: str) -> list[Answer]:
     """Question 1: more often better than the preset, for at most half of its update FLOPs, and nowhere worse."""
     label, chance, compute = field.label(name), field.analysis.methods[name].improvement, field.compute(name)
-    assert chance is not None
     worse = [field.comparison.short[task] for task in field.different(name, -1)]
     better = len(field.different(name, 1))
     tasks = f"significantly worse on {listing(worse) if worse else 'none'}, better on {better} of {tasks_of(field)}"

@@ -140,7 +140,7 @@ class Field:
         """Return the tasks on which a method is significantly better (1) or worse (-1) than the preset."""
         found = {task: self.analysis.tasks[name, task] for task in self.selection.tasks}
         return [task for task, cell in found.items()
-                if cell.p < LEVEL and cell.difference is not None and sign * cell.difference.value > 0]  # fmt: skip
+                if cell.p < LEVEL and cell.difference and sign * cell.difference.value > 0]  # fmt: skip
 
     def fixed_pairs(self) -> list[str]:
         """Return the methods with constant epochs and learning rate."""

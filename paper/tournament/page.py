@@ -7,8 +7,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 
-from adept.report.drawings.aggregates import score_against_compute
-from adept.report.drawings.tasks import differences
+from adept.report.drawings.scores import differences, score_against_compute
 from adept.report.figures import STYLE, Drawing, Pen
 from adept.report.scales import MARGIN
 from adept.report.style import looks
@@ -69,7 +68,6 @@ def advice(tournament: Tournament) -> str:
 def standing(field: Field, name: str) -> str:
     """Say how a method compares with the preset."""
     chance = field.analysis.methods[name].improvement
-    assert chance is not None
     return (
         f"{field.label(name)}: a mean score of {points(field.gap(name, field.baseline))} against the preset, for "
         f"{percent(field.compute(name))} of its update FLOPs. A run of it is better than one of the preset with "
@@ -104,7 +102,7 @@ def method_table(field: Field) -> str:
             percent_interval(result.aggregates["mean-score"]["iqm"]),
             percent_interval(result.aggregates["final-score"]["iqm"]),
             percent(field.compute(name)), percent(field.processor(name)),
-            "" if first or result.improvement is None else interval(result.improvement),
+            "" if first or not result.improvement else interval(result.improvement),
             "" if first else f"{better} / {worse}",
             "" if first else NO_LOSS_WORDS.get(field.no_loss(name), "not shown"),
         ])  # fmt: skip
@@ -215,4 +213,4 @@ def tournament_drawings(tournament: Tournament | None) -> list[Drawing]:
         return []
     pen = Pen(field.analysis, looks(field.comparison))
     with matplotlib.rc_context(STYLE):
-        return score_against_compute(pen) + differences(pen)
+        return [*score_against_compute(pen), *differences(pen)]

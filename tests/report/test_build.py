@@ -14,7 +14,7 @@ from synthetic import METHODS, MORE, write_study
 
 from adept.report import ReportOptions, build_report, check_report
 from adept.report.build import markdown, report_files
-from adept.report.payload import to_json
+from adept.report.curves import to_json
 from adept.studies.grid import cell_path
 
 pytest.importorskip("matplotlib")
