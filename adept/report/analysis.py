@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from adept.report.comparison import REACH, Comparison
-from adept.report.runs import Array, Run
+from adept.report.runs import Array
 from adept.report.scales import MARGIN, Normalization, Scale, make_scale, scale_of_test_levels, without_progress
 from adept.report.statistics import (
     NONE,
@@ -96,11 +96,6 @@ class MethodResult:
     def train(self) -> Aggregates | None:
         """The aggregates of the final score."""
         return self.aggregates.get("final-score")
-
-    @property
-    def test(self) -> Aggregates | None:
-        """Those of the score on test levels."""
-        return self.aggregates.get("test")
 
     @property
     def standing(self) -> str:
@@ -218,109 +213,82 @@ class Analysis:
 
 def analyze(comparison: Comparison, *, normalization: Normalization = "auto", resamples: int = RESAMPLES) -> Analysis:
     """Compute everything that a report states."""
+    comparison, warnings = without_progress(comparison, normalization, ("final-score", comparison.criterion))
     scales: dict[str, Scale | None] = {}
-    comparison, left_out = without_progress(comparison, normalization, ("final-score", comparison.criterion))
-    scales["final-score"], warnings = make_scale(comparison, normalization)
-    for measure in ("mean-score", comparison.criterion):
-        if measure not in scales:
-            scales[measure], own = make_scale(comparison, normalization, measure)
-            warnings += own if measure == comparison.criterion else []
+    for measure in dict.fromkeys(("final-score", "mean-score", comparison.criterion)):
+        scales[measure], own = make_scale(comparison, normalization, measure)
+        warnings += own if measure in ("final-score", comparison.criterion) else []
     scales["test"] = scale_of_test_levels(comparison, scales["final-score"])
     if scales[comparison.criterion] is None and comparison.criterion == "mean-score":
         warnings.append("The mean score over the run cannot be normalised.")
-    warnings = list(dict.fromkeys(left_out + warnings + _few_seeds(comparison)))
-    analysis = Analysis(comparison, scales, tuple(warnings), resamples)
     tasks = {(method.name, task): _task_result(comparison, method.name, task) for method in comparison.methods
              for task in comparison.tasks if comparison.planned(method.name, task)}  # fmt: skip
-    methods = {method.name: _method_result(analysis, tasks, method.name) for method in comparison.methods}
-    analysis = dataclasses.replace(analysis, methods=methods, tasks=tasks)
+    fewest = min((result.done for result in tasks.values() if result.done), default=0)
+    if fewest == 1:
+        warnings.append("Some cells have one finished run: there is no interval where that is so.")
+    elif 0 < fewest < 5:
+        warnings.append(f"Some cells have only {fewest} finished runs: bootstrap intervals of so few are too narrow.")
+    analysis = Analysis(comparison, scales, tuple(dict.fromkeys(warnings)), resamples, tasks=tasks)
+    methods = {method.name: _method_result(analysis, method.name) for method in comparison.methods}
+    analysis = dataclasses.replace(analysis, methods=methods)
     return dataclasses.replace(analysis, methods=_against_baseline(analysis), tasks=_differences(analysis))
 
 
-def _few_seeds(comparison: Comparison) -> list[str]:
-    counts = [len(comparison.finished(method.name, task)) for method in comparison.methods
-              for task in comparison.tasks if comparison.planned(method.name, task)]  # fmt: skip
-    fewest = min((count for count in counts if count), default=0)
-    if fewest == 1:
-        return ["Some cells have one finished run: there is no interval where that is so."]
-    if 0 < fewest < 5:
-        return [f"Some cells have only {fewest} finished runs: bootstrap intervals of so few are too narrow."]
-    return []
+def _mean(values: Iterable[float]) -> float:
+    """Return the mean, or NaN where there is nothing or something is not known."""
+    found = list(values)
+    return float(np.mean(found)) if found else math.nan
 
 
 def _task_result(comparison: Comparison, method: str, task: str) -> TaskResult:
     runs = comparison.finished(method, task)
-    steps = [steps_to_threshold(run.steps, run.score, comparison.thresholds[task]) for run in runs]
-    score, area, test = (_mean(comparison.scores(method, task, name)) for name in ("final-score", "mean-score", "test"))
-    return TaskResult(
-        len(runs), len(comparison.planned(method, task)), score, area, test,
-        mean_total(comparison, runs, "flops"), mean_total(comparison, runs, "update_flops"),
-        mean_total(comparison, runs, "processor"),
-        float(np.mean([np.nanmean(run.epochs_done) for run in runs])) if runs and has_epochs(runs) else math.nan,
-        sum(map(math.isfinite, steps)), sorted(steps)[len(steps) // 2] if steps else math.nan,
-    )  # fmt: skip
+    steps = sorted(steps_to_threshold(run.steps, run.score, comparison.thresholds[task]) for run in runs)
+    scores = (comparison.scores(method, task, name) for name in ("final-score", "mean-score", "test"))
+    score, area, test = (aggregate([values])["mean"] if len(values) else NONE for values in scores)
+    flops, update_flops, processor = (_mean(comparison.total(run, column) for run in runs)
+                                      for column in ("flops", "update_flops", "processor"))  # fmt: skip
+    known = [run.epochs_done[np.isfinite(run.epochs_done)] for run in runs]
+    epochs = _mean(float(values.mean()) if len(values) else math.nan for values in known)
+    reached = sum(map(math.isfinite, steps)), steps[len(steps) // 2] if steps else math.nan
+    planned = len(comparison.planned(method, task))
+    return TaskResult(len(runs), planned, score, area, test, flops, update_flops, processor, epochs, *reached)
 
 
-def has_epochs(runs: Sequence[Run]) -> bool:
-    """Say whether every run recorded its epochs."""
-    return all(bool(np.isfinite(run.epochs_done).any()) for run in runs)
-
-
-def mean_total(comparison: Comparison, runs: Sequence[Run], column: str) -> float:
-    """Return a cumulative column at the budget, averaged over runs."""
-    return float(np.mean([comparison.total(run, column) for run in runs])) if runs else math.nan
-
-
-def _mean(scores: Array) -> Estimate:
-    return aggregate([scores])["mean"] if len(scores) else NONE
-
-
-def _method_result(analysis: Analysis, tasks: Mapping[tuple[str, str], TaskResult], name: str) -> MethodResult:
+def _method_result(analysis: Analysis, name: str) -> MethodResult:
     comparison, baseline = analysis.comparison, analysis.comparison.baseline
-    cells = {task: tasks[name, task] for task in comparison.tasks if (name, task) in tasks}
+    cells = {task: cell for task in comparison.tasks if (cell := analysis.tasks.get((name, task)))}
     found = {measure: values for measure in analysis.scales if (values := analysis.normalized(name, measure))}
     aggregates = {measure: aggregate(values, resamples=analysis.resamples) for measure, values in found.items()}
     rivals, improvement = analysis.normalized(baseline), NONE
     if comparison.criterion in found and rivals and name != baseline:
         improvement = probability_of_improvement(found[comparison.criterion], rivals, resamples=analysis.resamples)
-    ratios = {column: [_ratio(analysis, tasks, name, task, column) for task in comparison.common_tasks]
-              for column in ("flops", "update_flops")}  # fmt: skip
-    energies = [run.energy for task in cells for run in comparison.finished(name, task)]
+    # Epochs, of logs, and FLOPs have no ratio.
+    alike = (comparison.method(name).config is None) == (comparison.method(baseline).config is None)
+    pairs = [(analysis.tasks[name, task], analysis.tasks[baseline, task]) for task in comparison.common_tasks]
+    compute, update_compute = (
+        _mean(getattr(mine, column) / (getattr(base, column) or math.nan) for mine, base in pairs)
+        if alike
+        else math.nan
+        for column in ("flops", "update_flops")
+    )
     return MethodResult(
-        sum(cell.done for cell in cells.values()),
-        sum(cell.planned for cell in cells.values()),
-        aggregates, aggregates.get(comparison.criterion), improvement,
-        _average(ratios["flops"]), _average(ratios["update_flops"]),
-        _average([cell.processor for cell in cells.values()]), _average([cell.epochs for cell in cells.values()]),
-        _average(energies),
+        sum(cell.done for cell in cells.values()), sum(cell.planned for cell in cells.values()),
+        aggregates, aggregates.get(comparison.criterion), improvement, compute, update_compute,
+        _mean(cell.processor for cell in cells.values()), _mean(cell.epochs for cell in cells.values()),
+        _mean(run.energy for task in cells for run in comparison.finished(name, task)),
     )  # fmt: skip
-
-
-def _ratio(analysis: Analysis, tasks: Mapping[tuple[str, str], TaskResult], name: str, task: str, column: str) -> float:
-    """Return what a method spent on a task relative to the baseline; epochs of logs and FLOPs have no ratio."""
-    baseline = analysis.comparison.baseline
-    units = {analysis.comparison.method(method).config is None for method in (name, baseline)}
-    mine, theirs = (getattr(tasks[method, task], column) for method in (name, baseline))
-    return float(mine / theirs) if len(units) == 1 and theirs else math.nan
-
-
-def _average(values: Sequence[float]) -> float:
-    return float(np.mean(values)) if len(values) else math.nan
 
 
 def _against_baseline(analysis: Analysis) -> dict[str, MethodResult]:
     """Test every method's IQM against the baseline's: for a difference, and for no loss beyond the margin."""
     baseline, found = analysis.comparison.baseline, dict(analysis.methods)
-    theirs = analysis.normalized(baseline)
-    names = [name for name in analysis.scored if name != baseline]
-    if theirs is None or not names:
+    theirs, margin = analysis.normalized(baseline), analysis.margin(baseline)
+    rivals = {name: scores for name in analysis.scored if name != baseline and (scores := analysis.normalized(name))}
+    if theirs is None:
         return found
-    margin = analysis.margin(baseline)
-    different = holm([analysis.p_value(name, baseline, two_sided=True) for name in names])
-    not_worse = holm([analysis.p_value(name, baseline, margin=margin) for name in names])
-    for name, p, p_not_worse in zip(names, different, not_worse, strict=True):
-        mine = analysis.normalized(name)
-        assert mine is not None
+    different = holm([analysis.p_value(name, baseline, two_sided=True) for name in rivals])
+    not_worse = holm([analysis.p_value(name, baseline, margin=margin) for name in rivals])
+    for (name, mine), p, p_not_worse in zip(rivals.items(), different, not_worse, strict=True):
         gap = difference(mine, theirs, resamples=analysis.resamples)
         found[name] = dataclasses.replace(found[name], difference=gap, p=p, p_not_worse=p_not_worse)
     return found
@@ -329,14 +297,12 @@ def _against_baseline(analysis: Analysis) -> dict[str, MethodResult]:
 def _differences(analysis: Analysis) -> dict[tuple[str, str], TaskResult]:
     """Compare every method with the baseline task by task; p is corrected for a method's tasks."""
     comparison, scale, found = analysis.comparison, analysis.criterion_scale, dict(analysis.tasks)
-    if scale is None:
-        return found
-    for method in comparison.methods:
+    for method in comparison.methods if scale else ():
         tables = {}
-        for task in comparison.common_tasks:
+        for task in comparison.common_tasks if method.name != comparison.baseline else ():
             mine, theirs = (comparison.scores(name, task, comparison.criterion)
                             for name in (method.name, comparison.baseline))  # fmt: skip
-            if method.name != comparison.baseline and len(mine) and len(theirs):
+            if scale and len(mine) and len(theirs):
                 tables[task] = ([scale(task, mine)], [scale(task, theirs)])
         draws = 5 * analysis.resamples
         p_values = holm([permutation_p(*pair, metric="mean", two_sided=True, draws=draws) for pair in tables.values()])

@@ -4,63 +4,40 @@ from __future__ import annotations
 
 import math
 import re
-from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from adept.extras import require
-
-Array = npt.NDArray[np.float64]
+from adept.report.runs import Array, Run
 
 TAGS = ("charts/episodic_return", "rollout/ep_rew_mean")
 """What is read: returns of single episodes (CleanRL), or means of the last 100 (Stable-Baselines3)."""
 EPOCHS = "adept/epochs_done"
 """The end of the tag under which our integrations log each update's epochs, whatever stands before it."""
 WINDOW = 100
+EVENTS = "events.out.tfevents.*"
 LAYOUT = "METHOD/TASK/RUN/events… (or CleanRL's env__name__seed__time)"
 
 _CLEANRL = re.compile(r"(?P<task>.+?)__(?P<method>.+)__(?P<seed>\d+)__(?P<time>\d+)")
 
 
-@dataclass(frozen=True, eq=False)
-class ImportedRun:
-    """The learning curve of one run."""
-
-    method: str
-    task: str
-    seed: int
-    steps: Array
-    score: Array
-    """mean return of the last 100 training episodes"""
-    total: Array
-    """epochs of all updates up to each of these steps; NaN where the logs do not tell"""
-    epochs: Array
-    """epochs of each update, where our integration logged them"""
-
-
-def is_log_folder(directory: Path) -> bool:
-    """Say whether there are event files under a folder."""
-    return any(directory.rglob("events.out.tfevents.*")) if directory.is_dir() else False
-
-
-def import_logs(directory: Path) -> list[ImportedRun]:
+def import_logs(directory: Path) -> list[Run]:
     """Read all runs under a folder laid out as METHOD/TASK/RUN, TASK/RUN, or with CleanRL's run names."""
-    folders = sorted({file.parent for file in directory.rglob("events.out.tfevents.*")})
-    runs: list[ImportedRun] = []
-    taken: set[tuple[str, str, int]] = set()
-    for folder in folders:
+    runs: list[Run] = []
+    for folder in sorted({file.parent for file in directory.rglob(EVENTS)}):
         points = read_returns(folder)
         if points is None:
             continue  # SB3 writes a sibling folder per evaluation, CleanRL one per table of hyperparameters
         method, task, seed = _place(folder, directory)
-        if seed is None or (method, task, seed) in taken:
-            seed = 1 + max((known for *place, known in taken if place == [method, task]), default=0)
-        taken.add((method, task, seed))
-        runs.append(ImportedRun(method, task, seed, *points))
+        taken = {run.seed for run in runs if (run.method, run.task) == (method, task)}
+        if seed is None or seed in taken:
+            seed = 1 + max(taken, default=0)
+        steps, score, total, epochs = points
+        unknown = np.full(len(steps), math.nan)
+        runs.append(Run(method, task, seed, "done", steps=steps, score=score, flops=unknown, update_flops=total,
+                        processor=unknown, epochs=epochs, epochs_done=epochs))  # fmt: skip
     if not runs:
         raise ValueError(f"no event file under {directory} has {' or '.join(TAGS)}; lay logs out as {LAYOUT}")
     return runs
@@ -83,7 +60,7 @@ def _place(folder: Path, directory: Path) -> tuple[str, str, int | None]:
 def read_returns(folder: Path) -> tuple[Array, Array, Array, Array] | None:
     """Return steps, scores, epochs so far and epochs by update of one run, or None where its events have no returns."""
     found: dict[str, list[tuple[int, float]]] = {tag: [] for tag in (*TAGS, EPOCHS)}
-    for file in sorted(folder.glob("events.out.tfevents.*")):
+    for file in sorted(folder.glob(EVENTS)):
         for tag, step, value in read_scalars(file):
             name = EPOCHS if tag.endswith(EPOCHS) else tag
             if name in found and math.isfinite(value):
@@ -93,18 +70,15 @@ def read_returns(folder: Path) -> tuple[Array, Array, Array, Array] | None:
         return None
     steps, values = _columns(found[present[0]])
     if present[0] == TAGS[0]:
-        recent: deque[float] = deque(maxlen=WINDOW)
-        scores = []
-        for value in values:
-            recent.append(value)
-            scores.append(math.fsum(recent) / len(recent))
-        values = np.array(scores)
+        ends = range(1, len(values) + 1)
+        values = np.array(
+            [math.fsum(part) / len(part) for end in ends for part in [values[max(0, end - WINDOW) : end]]]
+        )
     last = np.append(np.diff(steps) > 0, True)  # several episodes may end at one step: the last mean holds them all
     at, epochs = _columns(found[EPOCHS])
-    if not len(epochs):
-        return steps[last], values[last], np.full(int(last.sum()), math.nan), epochs
     index = np.searchsorted(at, steps[last], side="right")
-    return steps[last], values[last], np.concatenate([[0.0], np.cumsum(epochs)])[index], epochs
+    so_far = np.concatenate([[0.0], np.cumsum(epochs)])[index] if len(at) else np.full(int(last.sum()), math.nan)
+    return steps[last], values[last], so_far, epochs
 
 
 def _columns(points: list[tuple[int, float]]) -> tuple[Array, Array]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from adept.names import unknown_name
 from adept.report.comparison import Comparison
-from adept.report.importing import ImportedRun, import_logs, is_log_folder
+from adept.report.importing import EVENTS, import_logs
 from adept.report.runs import METHOD_KEYS, Method, Run, loose_runs, run_of_cell
 from adept.studies.grid import different_keys
 from adept.studies.results import StudyResults, load_results, undeclared_differences
@@ -28,13 +26,12 @@ def load_comparison(
         raise ValueError("a report needs one or more folders, of studies or of TensorBoard logs")
     studies: list[StudyResults] = []
     loose: list[tuple[list[Method], list[Run]]] = []
-    imported: list[tuple[str, list[ImportedRun]]] = []
+    imported: list[tuple[str, list[Run]]] = []
     for directory in directories:
-        if (directory / "study.toml").exists():
-            studies.append(load_results(directory))
-        elif any(directory.rglob("config.json")):
+        packed = (directory / "study.toml").exists()
+        if not packed and any(directory.rglob("config.json")):
             loose.append(loose_runs(directory))
-        elif is_log_folder(directory):
+        elif not packed and any(directory.rglob(EVENTS)):
             imported.append((directory.resolve().name, import_logs(directory)))
         else:
             studies.append(load_results(directory))  # says what is missing
@@ -48,18 +45,28 @@ def load_comparison(
     keys = [*(key for results in studies for key in results.study.differs), *(METHOD_KEYS if loose else ()), *allow]
     declared = tuple(dict.fromkeys(keys))
     _require_comparable_across(runs, declared)
-    _add_imported(imported, methods, runs)
-    if baseline is None:
-        baseline = names[0, studies[0].study.baseline] if studies else _largest_fixed(methods.values())
+    known = {run.task.rpartition("/")[2]: run.task for run in runs}
+    for source, logs in imported:
+        ours = {name for name, method in methods.items() if method.source != source}
+        for run in logs:
+            name = f"{source}/{run.method}" if run.method in ours else run.method
+            methods.setdefault(name, Method(name, name, None, source))
+            runs.append(replace(run, method=name, task=known.get(run.task.rpartition("/")[2], run.task)))
+    if baseline is None and studies:
+        baseline = names[0, studies[0].study.baseline]
+    elif baseline is None:  # the fixed method with the most epochs, or the first one where none is fixed
+        baseline = max(methods.values(), key=lambda method: method.fixed_epochs or 0).name
     if baseline not in methods:
         raise unknown_name("baseline", baseline, methods)
     tasks = tuple(dict.fromkeys(run.task for run in runs))
-    titles = [results.study.title for results in studies] + [name for name, _ in imported]
-    titles += [own_methods[0].source for own_methods, _ in loose]
+    titles = [
+        *(results.study.title for results in studies),
+        *(name for name, _ in imported),
+        *(own[0].source for own, _ in loose),
+    ]
     budget, notes = _budgets(tasks, runs, bool(imported))
-    criterion, threshold = _criterion(studies)
     return Comparison(title or " and ".join(titles), tuple(methods.values()), tasks, tuple(runs), baseline, budget,
-                      declared, notes, criterion, threshold)  # fmt: skip
+                      declared, notes, *_criterion(studies))  # fmt: skip
 
 
 def _criterion(studies: Sequence[StudyResults]) -> tuple[str, float | None]:
@@ -69,11 +76,6 @@ def _criterion(studies: Sequence[StudyResults]) -> tuple[str, float | None]:
         listed = ", ".join(f"{name} by {criterion}" for (criterion, _), name in declared.items())
         raise ValueError(f"these studies are decided by different criteria ({listed}); report on each one by itself")
     return next(iter(declared), ("final-score", None))
-
-
-def _largest_fixed(methods: Iterable[Method]) -> str:
-    """Return the fixed method with the most epochs, or the first one where none is fixed."""
-    return max(methods, key=lambda method: method.fixed_epochs or 0).name
 
 
 def _require_comparable(results: StudyResults, allow: tuple[str, ...]) -> None:
@@ -113,11 +115,9 @@ def _of_studies(studies: Sequence[StudyResults]) -> tuple[dict[str, Method], lis
     for index, results in enumerate(studies):
         for declared in results.study.methods:
             config = results.study.config(declared.name, results.study.tasks[0], results.study.seeds[0])
-            method = Method(declared.name, declared.label, config, results.study.name)
-            known = methods.get(method.name)
-            if known is not None and _identity(known) != _identity(method):
-                name = f"{results.study.name}/{declared.name}"
-                method = Method(name, f"{declared.label} ({results.study.name})", config, results.study.name)
+            source, method = results.study.name, Method(declared.name, declared.label, config, results.study.name)
+            if declared.name in methods and _identity(methods[declared.name]) != _identity(method):
+                method = Method(f"{source}/{declared.name}", f"{declared.label} ({source})", config, source)
             methods.setdefault(method.name, method)
             names[index, declared.name] = method.name
         budget = results.study.budget
@@ -133,23 +133,6 @@ def _identity(method: Method) -> dict[str, Any]:
     assert method.config is not None
     values = method.config.to_dict()
     return {key: values.get(key) for key in ("algo", "reward_source", *METHOD_KEYS)}
-
-
-def _add_imported(
-    imported: Sequence[tuple[str, list[ImportedRun]]], methods: dict[str, Method], runs: list[Run]
-) -> None:
-    known = {task.rpartition("/")[2]: task for task in dict.fromkeys(run.task for run in runs)}
-    for source, found in imported:
-        ours = {name for name, method in methods.items() if method.source != source}
-        for entry in found:
-            name = f"{source}/{entry.method}" if entry.method in ours else entry.method
-            methods.setdefault(name, Method(name, name, None, source))
-            task = known.get(entry.task.rpartition("/")[2], entry.task)
-            empty = np.full(len(entry.steps), math.nan)
-            runs.append(
-                Run(name, task, entry.seed, "done", steps=entry.steps, score=entry.score, flops=empty,
-                    update_flops=entry.total, processor=empty, epochs=entry.epochs, epochs_done=entry.epochs)
-            )  # fmt: skip
 
 
 def _budgets(tasks: Iterable[str], runs: Sequence[Run], imported: bool) -> tuple[dict[str, float], tuple[str, ...]]:

@@ -23,8 +23,6 @@ Array = npt.NDArray[np.float64]
 
 PROCESSOR = "processor_seconds"
 """The column of processor time; wall time says little where a machine is shared, and is left out."""
-STATES = ("running", "interrupted", "failed", "missing")
-"""What a run may be that is not done."""
 WATCHED = ("slope_z", "update_worth", "stride", "gain/", "approx_kl_last_epoch")
 """Columns, or their beginnings, that hindsight leaves in a record."""
 METHOD_KEYS = ("scheduler", "scheduler_options", "arms", "target_kl", "stopping")

@@ -53,40 +53,40 @@ def make_scale(
     improvement. auto takes the ratio where it can.
     """
     tasks, label = comparison.common_tasks, comparison.label(comparison.baseline)
+    zero, one = dict.fromkeys(tasks, 0.0), dict.fromkeys(tasks, 1.0)
     if not tasks:
         return None, ["No task was planned for every method, so nothing is aggregated over tasks."]
-    zero, one = dict.fromkeys(tasks, 0.0), dict.fromkeys(tasks, 1.0)
-    if measure == "steps-to-threshold":
-        return Scale("budget", zero, one), []
-    if normalization == "none":
-        return Scale("none", zero, one), []
-    scores = {task: comparison.scores(comparison.baseline, task, measure) for task in tasks}
-    if missing := [task for task in tasks if not len(scores[task])]:
+    if measure == "steps-to-threshold" or normalization == "none":
+        return Scale("budget" if measure == "steps-to-threshold" else "none", zero, one), []
+    means = _means(comparison, measure)
+    if missing := [task for task in tasks if task not in means]:
         return None, [f"{label} has no finished run on {', '.join(missing)}: scores cannot be normalised by it yet."]
-    means = {task: float(found.mean()) for task, found in scores.items()}
     below = [task for task in tasks if not means[task] > 0]
-    if normalization == "ratio" or (normalization == "auto" and not below):
-        if below:
-            raise ValueError(
-                f"scores cannot be divided by {label}, whose mean on {below[0]} is {means[below[0]]:.4g}; "
-                "use the normalization progress, or another baseline"
-            )
+    if below and normalization == "ratio":
+        raise ValueError(
+            f"scores cannot be divided by {label}, whose mean on {below[0]} is {means[below[0]]:.4g}; "
+            "use the normalization progress, or another baseline"
+        )
+    if not below and normalization != "progress":
         return Scale("ratio", zero, means), _small_baselines(comparison, means, measure)
     start = {task: comparison.start(task) for task in tasks}
-    still = [task for task in tasks if not means[task] > start[task]]
-    if still and len(tasks) == 1:
-        return Scale("none", zero, one), [
-            f"{label} did not improve on {tasks[0]} (from {start[tasks[0]]:.4g} to {means[tasks[0]]:.4g}): "
-            "scores are plain returns."
-        ]
-    if still:
+    if still := [task for task in tasks if not means[task] > start[task]]:
+        text = f"{label} did not improve on {', '.join(still)} (from {start[still[0]]:.4g} to {means[still[0]]:.4g})"
+        if len(tasks) == 1:
+            return Scale("none", zero, one), [f"{text}: scores are plain returns."]
         return None, [
-            f"{label} did not improve on {', '.join(still)} (from {start[still[0]]:.4g} to {means[still[0]]:.4g}), so "
-            "scores cannot be measured against its progress; aggregates are left out. Choose another baseline."
+            f"{text}, so scores cannot be measured against its progress; aggregates are left out. Choose another "
+            "baseline."
         ]
     because = f", since its mean on {below[0]} is not above 0" if below else ""
     text = f"Scores are shares of {label}'s improvement over its own start (1: as far as {label} came){because}."
     return Scale("progress", start, {task: means[task] - start[task] for task in tasks}), [text]
+
+
+def _means(comparison: Comparison, measure: str) -> dict[str, float]:
+    """Return the baseline's mean on every common task that it has scores on."""
+    scores = {task: comparison.scores(comparison.baseline, task, measure) for task in comparison.common_tasks}
+    return {task: float(values.mean()) for task, values in scores.items() if len(values)}
 
 
 def without_progress(
@@ -98,8 +98,7 @@ def without_progress(
     """
     found: dict[str, str] = {}
     for measure in measures if normalization in ("auto", "progress") else ():
-        scores = {task: comparison.scores(comparison.baseline, task, measure) for task in comparison.common_tasks}
-        means = {task: float(values.mean()) for task, values in scores.items() if len(values)}
+        means = _means(comparison, measure)
         if measure == "steps-to-threshold" or (normalization == "auto" and all(mean > 0 for mean in means.values())):
             continue
         for task, mean in means.items():
@@ -120,13 +119,11 @@ def scale_of_test_levels(comparison: Comparison, scale: Scale | None) -> Scale |
 
     None where the baseline was not evaluated there on every task, or has no score to divide by.
     """
-    tasks = comparison.common_tasks
-    scores = {task: comparison.scores(comparison.baseline, task, "test") for task in tasks}
-    if scale is None or not tasks or not all(len(found) and found.mean() > 0 for found in scores.values()):
+    means = _means(comparison, "test")
+    if scale is None or not all(means.get(task, 0.0) > 0 for task in comparison.common_tasks):
         return None
-    if scale.kind == "none":
-        return scale
-    return Scale(scale.kind, scale.offset, {task: float(scores[task].mean()) - scale.offset[task] for task in tasks})
+    divisor = {task: mean - scale.offset[task] for task, mean in means.items()}
+    return scale if scale.kind == "none" else Scale(scale.kind, scale.offset, divisor)
 
 
 def _small_baselines(comparison: Comparison, means: Mapping[str, float], measure: str) -> list[str]:

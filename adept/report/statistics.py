@@ -61,7 +61,10 @@ class Strata:
         if not np.isfinite(self.values).all():
             raise ValueError("scores must be finite; leave runs without a score out, and say how many there are")
         self.counts = np.array([len(task) for task in tasks])
-        self.starts = np.concatenate([[0], np.cumsum(self.counts)[:-1]])
+        self.starts = np.cumsum(self.counts) - self.counts
+        self.of_run = np.repeat(self.counts, self.counts)
+        """how many runs there are on each run's task"""
+        self.single = bool((self.counts < 2).any())
 
     def resample(self, resamples: int, seed: int) -> Array:
         """Draw runs with replacement within each task: one row per resample."""
@@ -75,65 +78,38 @@ class Strata:
 
     def _draw(self, resamples: int, seed: int) -> npt.NDArray[np.int64]:
         draws = np.random.default_rng(seed).random((resamples, len(self.values)))
-        within = (draws * np.repeat(self.counts, self.counts)).astype(np.int64)
-        index: npt.NDArray[np.int64] = within + np.repeat(self.starts, self.counts)
-        return index
+        return np.asarray((draws * self.of_run).astype(np.int64) + np.repeat(self.starts, self.counts))
 
     def task_means(self, rows: Array) -> Array:
         """Average rows of scores within each task."""
-        means: Array = np.add.reduceat(rows, self.starts, axis=-1) / self.counts
-        return means
+        return np.asarray(np.add.reduceat(rows, self.starts, axis=-1) / self.counts)
 
 
-Metric = Callable[[Strata, Array], Array]
-
-
-def _mean(strata: Strata, rows: Array) -> Array:
-    return np.asarray(strata.task_means(rows).mean(-1))
-
-
-def _median(strata: Strata, rows: Array) -> Array:
-    return np.asarray(np.median(strata.task_means(rows), -1))
-
-
-def _interquartile_mean(strata: Strata, rows: Array) -> Array:
-    """Mean of the middle half of all runs; as SciPy's trim_mean, a quarter is rounded down to whole runs."""
+def _middle_half(rows: Array) -> Array:
+    """Return the middle half of all runs; as SciPy's trim_mean, a quarter is rounded down to whole runs."""
     cut = rows.shape[-1] // 4
-    middle = np.sort(rows, -1)[..., cut : rows.shape[-1] - cut]
-    return np.asarray(middle.mean(-1))
+    return np.sort(rows, -1)[..., cut : rows.shape[-1] - cut]
 
 
-def _optimality_gap(strata: Strata, rows: Array) -> Array:
-    """How far runs fall short of 1 on average, what is above 1 counting as 1."""
-    return np.asarray(1.0 - strata.task_means(np.minimum(rows, 1.0)).mean(-1))
-
-
-METRICS: dict[str, Metric] = {
-    "iqm": _interquartile_mean,
-    "mean": _mean,
-    "median": _median,
-    "optimality_gap": _optimality_gap,
+METRICS: dict[str, Callable[[Strata, Array], Array]] = {
+    "iqm": lambda strata, rows: _middle_half(rows).mean(-1),
+    "mean": lambda strata, rows: strata.task_means(rows).mean(-1),
+    "median": lambda strata, rows: np.median(strata.task_means(rows), -1),
+    # How far runs fall short of 1 on average, what is above 1 counting as 1.
+    "optimality_gap": lambda strata, rows: 1.0 - strata.task_means(np.minimum(rows, 1.0)).mean(-1),
 }
 
 
-def aggregate(
-    scores: Scores, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
-) -> dict[str, Estimate]:
+def aggregate(scores: Scores, *, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Estimate]:
     """Return IQM, mean, median and optimality gap over tasks and runs, each with its interval."""
     strata = Strata(scores)
     rows = strata.resample(resamples, seed)
-    single = bool((strata.counts < 2).any())
-    return {
-        name: Estimate(
-            float(metric(strata, strata.values)),
-            *((math.nan, math.nan) if single else _percentiles(metric(strata, rows), level)),
-        )
-        for name, metric in METRICS.items()
-    }
+    return {name: _estimate(metric(strata, strata.values), metric(strata, rows), strata)
+            for name, metric in METRICS.items()}  # fmt: skip
 
 
 def probability_of_improvement(
-    scores: Scores, others: Scores, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
+    scores: Scores, others: Scores, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Estimate:
     """Return the chance that a run of one method beats a run of another on the same task, averaged over tasks.
 
@@ -144,29 +120,27 @@ def probability_of_improvement(
         raise ValueError(f"both methods need scores on the same tasks, got {len(mine.counts)} and {len(theirs.counts)}")
     x, y = mine.values[:, None], theirs.values[None, :]
     wins = (x > y) + 0.5 * (x == y)
-    same_task = np.equal.outer(np.repeat(np.arange(len(mine.counts)), mine.counts),
-                               np.repeat(np.arange(len(theirs.counts)), theirs.counts))  # fmt: skip
-    pairs = np.repeat(mine.counts, mine.counts)[:, None] * np.repeat(theirs.counts, theirs.counts)[None, :]
-    table = np.where(same_task, wins / pairs, 0.0) / len(mine.counts)
-    value = _chance(table.sum())
-    if (mine.counts < 2).any() or (theirs.counts < 2).any():
-        return Estimate(value)
+    places = [np.repeat(np.arange(len(strata.counts)), strata.counts) for strata in (mine, theirs)]
+    pairs = np.multiply.outer(mine.of_run, theirs.of_run)
+    table = np.where(np.equal.outer(*places), wins / pairs, 0.0) / len(mine.counts)
     drawn = ((mine.weights(resamples, seed) @ table) * theirs.weights(resamples, seed + 1)).sum(1)
-    low, high = _percentiles(drawn, level)
-    return Estimate(value, _chance(low), _chance(high))
+    found = _estimate(table.sum(), drawn, mine, theirs)
+    return Estimate(*(round(value, 12) for value in (found.value, found.low, found.high)))  # certainty reads 1
 
 
 def difference(
     scores: Scores, others: Scores, *, metric: str = "iqm", resamples: int = RESAMPLES, seed: int = 0
 ) -> Estimate:
     """Return how far one method's aggregate is above another's, with the interval of resampling both."""
-    mine, theirs = Strata(scores), Strata(others)
-    measure = METRICS[metric]
-    value = float(measure(mine, mine.values) - measure(theirs, theirs.values))
-    if (mine.counts < 2).any() or (theirs.counts < 2).any():
-        return Estimate(value)
+    mine, theirs, measure = Strata(scores), Strata(others), METRICS[metric]
     drawn = measure(mine, mine.resample(resamples, seed)) - measure(theirs, theirs.resample(resamples, seed + 1))
-    return Estimate(value, *_percentiles(drawn, LEVEL))
+    return _estimate(measure(mine, mine.values) - measure(theirs, theirs.values), drawn, mine, theirs)
+
+
+def _estimate(value: npt.ArrayLike, drawn: Array, *strata: Strata) -> Estimate:
+    """Return a value with the interval of its resamples; without one where a task has a single run."""
+    bounds = () if any(entry.single for entry in strata) else map(float, _bounds(drawn))
+    return Estimate(float(np.asarray(value)), *bounds)
 
 
 def permutation_p(
@@ -205,43 +179,30 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(value) for value in corrected]
 
 
-def _chance(value: float) -> float:
-    """Return a probability without the rounding of sums, so that certainty reads 1."""
-    return round(float(value), 12)
-
-
 def performance_profile(
-    scores: Scores, thresholds: Array, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
+    scores: Scores, thresholds: Array, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> tuple[Array, Array, Array]:
     """Return the share of runs that score above each threshold, tasks counting equally, and its band."""
-    strata = Strata(scores)
-    above = (strata.values[:, None] > thresholds[None, :]).astype(np.float64)
-    above /= (np.repeat(strata.counts, strata.counts) * len(strata.counts))[:, None]
-    value = above.sum(0)
-    if (strata.counts < 2).any():
-        return value, np.full_like(value, math.nan), np.full_like(value, math.nan)
-    low, high = _bounds(strata.weights(resamples, seed) @ above, level)
-    return value, low, high
+    above = [np.asarray(task, np.float64)[:, None] > thresholds[None, :] for task in scores]
+    return curve_interval(above, resamples=resamples, seed=seed)
 
 
 def curve_interval(
-    curves: Sequence[Array], *, resamples: int = 500, level: float = LEVEL, seed: int = 0
+    curves: Sequence[npt.ArrayLike], *, resamples: int = 500, seed: int = 0
 ) -> tuple[Array, Array, Array]:
     """Return mean and pointwise interval of the mean of curves that are stratified by task.
 
     Each element holds one task's runs as rows over a common axis; tasks count equally. A point counts only where
     every run has a value, so that no point is an average of fewer.
     """
-    strata = Strata([np.zeros(len(task)) for task in curves])
-    rows = np.concatenate([np.asarray(task, np.float64) for task in curves])
-    rows = rows / (np.repeat(strata.counts, strata.counts) * len(strata.counts))[:, None]
+    tables = [np.asarray(task, np.float64) for task in curves]
+    strata = Strata([np.zeros(len(task)) for task in tables])
+    rows = np.concatenate(tables) / (strata.of_run * len(tables))[:, None]
     mean: Array = rows.sum(0)
-    if (strata.counts < 2).any():
-        return mean, np.full_like(mean, math.nan), np.full_like(mean, math.nan)
     low, high = np.full_like(mean, math.nan), np.full_like(mean, math.nan)
     known = np.isfinite(mean)
-    if known.any():
-        low[known], high[known] = _bounds(strata.weights(resamples, seed) @ rows[:, known], level)
+    if known.any() and not strata.single:
+        low[known], high[known] = _bounds(strata.weights(resamples, seed) @ rows[:, known])
     return mean, low, high
 
 
@@ -269,12 +230,7 @@ def steps_to_threshold(steps: Array, score: Array, threshold: float) -> float:
     return float(steps[reached[0]]) if len(reached) else math.inf
 
 
-def _bounds(rows: Array, level: float) -> tuple[Array, Array]:
+def _bounds(rows: Array) -> tuple[Array, Array]:
     columns = np.ascontiguousarray(rows.T)  # twice as fast along the last axis
-    low, high = np.percentile(columns, [50 * (1 - level), 50 * (1 + level)], axis=-1)
+    low, high = np.percentile(columns, [50 * (1 - LEVEL), 50 * (1 + LEVEL)], axis=-1)
     return low, high
-
-
-def _percentiles(values: Array, level: float) -> tuple[float, float]:
-    low, high = _bounds(values, level)
-    return float(low), float(high)

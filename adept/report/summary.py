@@ -7,10 +7,10 @@ from collections import Counter
 from dataclasses import dataclass
 
 from adept.report.analysis import Analysis
-from adept.report.runs import STATES
-from adept.report.verdicts import Advice, Verdict, as_good_for_less, keep_verdicts, signed, which_epochs
-from adept.report.wording import counted, interval, listing, p_text, percent
+from adept.report.verdicts import Advice, Verdict, as_good_for_less, keep_verdicts, which_epochs
+from adept.report.wording import counted, interval, listing, p_text, percent, signed
 from adept.report.worth import advice
+from adept.runs.records import STATES
 
 
 @dataclass(frozen=True)
@@ -48,27 +48,23 @@ def _headline(analysis: Analysis) -> str:
     comparison = analysis.comparison
     base, label = comparison.baseline, comparison.label(comparison.baseline)
     if not analysis.scored:
-        complete = all(comparison.finished(method.name, task) for method in comparison.methods
-                       for task in comparison.common_tasks)  # fmt: skip
-        if analysis.criterion_scale is None and comparison.common_tasks and complete:
+        cells = [analysis.tasks[method.name, task].done for method in comparison.methods
+                 for task in comparison.common_tasks]  # fmt: skip
+        if analysis.criterion_scale is None and cells and all(cells):
             return "There is no result over all tasks: the baseline offers no scale for them. Compare task by task."
         return "There is no result over all tasks yet: no method has a finished run on every task."
     rivals = [name for name in analysis.scored if name != base]
     if not rivals or base not in analysis.scored:
         return f"{comparison.label(analysis.scored[0])} is the only method with results on every task."
-    over = f"{counted(len(rivals), 'rival')}, {counted(len(comparison.common_tasks), 'task')}"
-    better = sorted((name for name in rivals if analysis.methods[name].standing == "better"), key=analysis.iqm)
-    if not better:
-        return f"No method is shown to be better than {label} by {analysis.criterion} ({over})."
-    first = analysis.methods[better[-1]]
-    theirs = analysis.methods[base].primary
-    assert first.primary is not None
-    assert theirs is not None
+    count, tasks = counted(len(rivals), "rival"), counted(len(comparison.common_tasks), "task")
+    name = max((name for name in rivals if analysis.methods[name].standing == "better"), key=analysis.iqm, default=None)
+    if name is None:
+        return f"No method is shown to be better than {label} by {analysis.criterion} ({count}, {tasks})."
+    first = analysis.methods[name]
     cost = f", with {percent(first.update_compute)} of its update FLOPs" if math.isfinite(first.update_compute) else ""
     return (
-        f"{comparison.label(better[-1])} is better than {label} by {analysis.criterion}: IQM "
-        f"{interval(first.primary['iqm'])} against {interval(theirs['iqm'])}{cost} ({p_text(first.p)}, corrected for "
-        f"{counted(len(rivals), 'rival')})."
+        f"{comparison.label(name)} is better than {label} by {analysis.criterion}: IQM {interval(first.iqm)} against "
+        f"{interval(analysis.methods[base].iqm)}{cost} ({p_text(first.p)}, corrected for {count})."
     )
 
 
@@ -112,7 +108,7 @@ def _front(analysis: Analysis) -> str:
 
 def _cells(analysis: Analysis) -> str:
     states = Counter(run.state for run in analysis.comparison.runs)
-    rest = [f"{states[state]} {state}" for state in STATES if states[state]]
+    rest = [f"{states[state]} {state}" for state in STATES if states[state] and state != "done"]
     total = len(analysis.comparison.runs)
     if not rest:
         return f"All {total} runs are finished."

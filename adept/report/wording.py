@@ -15,10 +15,8 @@ def number(value: float, digits: int = 2) -> str:
     return f"{value:.{digits}f}" if abs(value) < 100 else f"{value:,.0f}"
 
 
-def interval(estimate: Estimate | None, digits: int = 2) -> str:
+def interval(estimate: Estimate, digits: int = 2) -> str:
     """Return a value with its interval."""
-    if estimate is None:
-        return "–"
     text = number(estimate.value, digits)
     return f"{text} {bracket(estimate, digits)}" if estimate.has_interval else text
 
@@ -26,6 +24,11 @@ def interval(estimate: Estimate | None, digits: int = 2) -> str:
 def bracket(estimate: Estimate, digits: int = 2) -> str:
     """Return the interval alone."""
     return f"[{number(estimate.low, digits)}, {number(estimate.high, digits)}]"
+
+
+def signed(estimate: Estimate) -> str:
+    """Return a difference with its sign."""
+    return interval(estimate) if estimate.value < 0 else f"+{interval(estimate)}"
 
 
 def percent(value: float) -> str:
@@ -40,27 +43,14 @@ def p_text(value: float) -> str:
 
 def readable(value: float) -> str:
     """Return a large number with a letter: 245,760 as 246k."""
-    if not math.isfinite(value):
-        return number(value)
-    for limit, letter in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= limit:
+    for limit, letter in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1, "")):
+        if math.isfinite(value) and (abs(value) >= limit or not letter):
             return f"{value / limit:.3g}{letter}"
-    return f"{value:.3g}"
-
-
-def duration(seconds: float) -> str:
-    """Return a time as people say it."""
-    if not math.isfinite(seconds):
-        return "–"
-    if seconds < 90:
-        return f"{seconds:.3g} s"
-    return f"{seconds / 60:.3g} min" if seconds < 5400 else f"{seconds / 3600:.3g} h"
+    return number(value)
 
 
 def energy(kilowatt_hours: float) -> str:
     """Return an energy in watt-hours, or in kilowatt-hours where those are many."""
-    if not math.isfinite(kilowatt_hours):
-        return "–"
     return f"{1000 * kilowatt_hours:.3g} Wh" if kilowatt_hours < 1 else f"{kilowatt_hours:.3g} kWh"
 
 

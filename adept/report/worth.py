@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -35,34 +36,25 @@ def gains(comparison: Comparison, method: str, tasks: Sequence[str]) -> dict[str
     Runs count equally; errors are those of means over a run's updates. What the whole update was worth stands at the
     median of the epochs done.
     """
-    found: dict[str, list[Point]] = {}
-    runs = watched(comparison, method, tasks)
-    for stage, name in enumerate(STAGES):
-        tables: dict[int, list[tuple[float, float]]] = {}
-        for run in runs:
-            for epoch, values in _by_epoch(run):
-                part = values[np.floor(len(STAGES) * (run.steps - 1) / comparison.budget[run.task]) == stage]
-                part = part[np.isfinite(part)]
-                if len(part) > 1:
-                    tables.setdefault(epoch, []).append(
-                        (float(part.mean()), float(part.std(ddof=1)) / math.sqrt(len(part)))
-                    )
-        points = [(epoch, float(np.mean([mean for mean, _ in table])),
-                   math.sqrt(sum(error**2 for _, error in table)) / len(table))
-                  for epoch, table in sorted(tables.items())]  # fmt: skip
-        if points:
-            found[name] = points
-    return found
-
-
-def _by_epoch(run: Run) -> Iterator[tuple[int, Array]]:
-    known = {int(name[5:]): values for name, values in run.watched.items() if name[5:].isdigit()}
-    last = int(np.median(run.epochs_done))
-    if "update_worth" in run.watched:
-        # A row judges the update before it: only those of the usual number of epochs.
-        same = np.concatenate([[False], run.epochs_done[:-1] == last])
-        known[last] = np.where(same, run.watched["update_worth"], math.nan)
-    yield from known.items()
+    tables: dict[str, dict[int, list[tuple[float, float]]]] = {name: {} for name in STAGES}
+    for run in watched(comparison, method, tasks):
+        stages = np.floor(len(STAGES) * (run.steps - 1) / comparison.budget[run.task])
+        last = int(np.median(run.epochs_done))
+        known = {int(name[5:]): values for name, values in run.watched.items() if name[5:].isdigit()}
+        if "update_worth" in run.watched:
+            # A row judges the update before it: only those of the usual number of epochs.
+            same = np.concatenate([[False], run.epochs_done[:-1] == last])
+            known[last] = np.where(same, run.watched["update_worth"], math.nan)
+        for (stage, name), (epoch, values) in itertools.product(enumerate(STAGES), known.items()):
+            part = values[(stages == stage) & np.isfinite(values)]
+            if len(part) > 1:
+                error = float(part.std(ddof=1)) / math.sqrt(len(part))
+                tables[name].setdefault(epoch, []).append((float(part.mean()), error))
+    return {
+        name: [(epoch, float(np.mean(table, 0)[0]), math.hypot(*(error for _, error in table)) / len(table))
+               for epoch, table in sorted(by_epoch.items())]
+        for name, by_epoch in tables.items() if by_epoch
+    }  # fmt: skip
 
 
 def course(comparison: Comparison, method: str, tasks: Sequence[str], column: str) -> tuple[Array, Array, Array] | None:
@@ -99,19 +91,13 @@ def advice(analysis: Analysis) -> list[tuple[str, str]]:
     found = []
     for task in comparison.tasks:
         told = [(run, _advice_of(run)) for run in watched(comparison, name, (task,))]
-        if not told:
-            continue
-        common, number = Counter(said.whole.direction for _, said in told).most_common(1)[0]
-        run, words = next((run, str(said)) for run, said in told if said.whole.direction == common)
-        agree = ""
-        if len(told) > 1 and common in DIRECTIONS:
-            agree = f"In {number} of {counted(len(told), 'run')} updates {DIRECTIONS[common]}. "
-        found.append(
-            (
-                f"{comparison.label(name)} on {comparison.short[task]}",
-                f"{agree}Seed {run.seed}: {words.replace('`', '')}",
-            )
-        )
+        for common, number in Counter(said.whole.direction for _, said in told).most_common(1):
+            run, words = next((run, str(said)) for run, said in told if said.whole.direction == common)
+            agree = ""
+            if len(told) > 1 and common in DIRECTIONS:
+                agree = f"In {number} of {counted(len(told), 'run')} updates {DIRECTIONS[common]}. "
+            place = f"{comparison.label(name)} on {comparison.short[task]}"
+            found.append((place, f"{agree}Seed {run.seed}: {words.replace('`', '')}"))
     return found
 
 
