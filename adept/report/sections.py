@@ -61,9 +61,8 @@ def badge(word: str) -> str:
 
 def words(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table of text."""
-    return table(
-        list(map(escape, header)), [[cell(text, kind="text") for text in row] for row in rows], 'class="words"'
-    )
+    cells = [[cell(text, kind="text") for text in row] for row in rows]
+    return table([escape(head) for head in header], cells, 'class="words"')
 
 
 def dot(index: int) -> str:
@@ -72,43 +71,46 @@ def dot(index: int) -> str:
 
 
 def by_method(analysis: Analysis, results: Mapping[str, Result], columns: Mapping[str, Callable[..., str]]) -> str:
-    """Return a sortable table with a row per method; a column makes its cell from the method's name and result."""
-    comparison, rows, marks = analysis.comparison, [], []
-    for index, method in enumerate(comparison.methods):
-        if result := results.get(method.name):
-            head = f'<th scope="row">{dot(index)}{escape(method.label)}</th>'
-            few = "few" if result.done < result.planned else ""
-            done = cell(f"{result.done}/{result.planned}", result.done, few)
-            rows.append([head, done, *(make(method.name, result) for make in columns.values())])
-            marks.append((' class="base"' if method.name == comparison.baseline else "") + f' data-m="{index}"')
-    return table(["Method", "Runs", *columns], rows, "data-sortable", marks)
+    """Return a sortable table with a row per method; a column makes its cell from the method's name and result.
+
+    A column that has nothing for any method is left out.
+    """
+    comparison = analysis.comparison
+    here = [(index, method) for index, method in enumerate(comparison.methods) if method.name in results]
+    cells = {title: [make(method.name, results[method.name]) for _, method in here]
+             for title, make in {"Runs": _runs_cell, **columns}.items()}  # fmt: skip
+    cells = {title: made for title, made in cells.items() if set(made) != {cell("–")}}
+    heads = [f'<th scope="row">{dot(index)}{escape(method.label)}</th>' for index, method in here]
+    marks = [(' class="base"' if method.name == comparison.baseline else "") + f' data-m="{index}"'
+             for index, method in here]  # fmt: skip
+    return table(["Method", *cells], zip(heads, *cells.values(), strict=True), "data-sortable", marks)
+
+
+def _runs_cell(name: str, result: Result) -> str:
+    return cell(f"{result.done}/{result.planned}", result.done, "few" if result.done < result.planned else "")
 
 
 def findings(summary: Summary) -> str:
     """Return the summary: what differs, which K to use, what each scheduler is worth, what to beware of."""
     parts = [f'<p class="headline">{tied(summary.headline)}</p>']
     parts += [f"<p>{tied(text)}</p>" for text in (*summary.differences, summary.cells)]
-    if summary.epochs:
-        items = "".join(f"<dt>{escape(entry.place)}</dt><dd>{tied(entry.text)}</dd>" for entry in summary.epochs)
-        parts.append(f'<h3>Which K should I use, and what does it save?</h3><dl class="epochs">{items}</dl>')
-    if summary.hindsight:
-        items = "".join(f"<dt>{escape(place)}</dt><dd>{tied(text)}</dd>" for place, text in summary.hindsight)
-        parts.append(f'<h3>What the updates were worth, in hindsight</h3><dl class="epochs">{items}</dl>')
-    if summary.keep:
-        items = "".join(f"<li>{badge(verdict.state)}<span><b>{escape(verdict.label)}</b><small>{tied(verdict.reason)}"
-                        "</small></span></li>" for verdict in summary.keep)  # fmt: skip
-        parts.append(
-            f'<h3>Does each adaptive method earn its keep against the fixed K?</h3><ul class="keep">{items}</ul>'
-        )
-    if summary.warnings:
-        notices = "".join(f'<li class="notice">{escape(text)}</li>' for text in summary.warnings)
-        parts.append(f'<ul class="notices">{notices}</ul>')
+    for title, entries in (
+        ("Which K should I use, and what does it save?", [(entry.place, entry.text) for entry in summary.epochs]),
+        ("What the updates were worth, in hindsight", summary.hindsight),
+    ):
+        items = "".join(f"<dt>{escape(place)}</dt><dd>{tied(text)}</dd>" for place, text in entries)
+        parts += [f'<h3>{title}</h3><dl class="epochs">{items}</dl>'] if items else []
+    items = "".join(f"<li>{badge(verdict.state)}<span><b>{escape(verdict.label)}</b><small>{tied(verdict.reason)}"
+                    "</small></span></li>" for verdict in summary.keep)  # fmt: skip
+    title = "Does each adaptive method earn its keep against the fixed K?"
+    parts += [f'<h3>{title}</h3><ul class="keep">{items}</ul>'] if items else []
+    notices = "".join(f'<li class="notice">{escape(text)}</li>' for text in summary.warnings)
+    parts += [f'<ul class="notices">{notices}</ul>'] if notices else []
     return "\n".join(parts)
 
 
 def methods(analysis: Analysis, summary: Summary) -> str:
-    """Return the sortable table of methods; columns that no method has a number for are left out."""
-    results = analysis.methods
+    """Return the sortable table of methods."""
     best = max(map(analysis.iqm, analysis.scored), default=math.nan)
     keep = {verdict.method: badge(verdict.state) for verdict in summary.keep}
     columns: dict[str, Callable[[str, MethodResult], str]] = {
@@ -120,13 +122,11 @@ def methods(analysis: Analysis, summary: Summary) -> str:
         ),
         "All FLOPs": lambda name, result: number_cell(result.compute, percent),
         "Mean K": lambda name, result: number_cell(result.epochs),
+        "Processor time": lambda name, result: number_cell(result.processor, duration),
+        "Energy per run": lambda name, result: number_cell(result.energy, energy),
     }
-    if any(math.isfinite(result.processor) for result in results.values()):
-        columns["Processor time"] = lambda name, result: number_cell(result.processor, duration)
-    if any(math.isfinite(result.energy) for result in results.values()):
-        columns["Energy per run"] = lambda name, result: number_cell(result.energy, energy)
     for measure, word in WORDS.items():
-        if measure != analysis.comparison.criterion and any(measure in found.aggregates for found in results.values()):
+        if measure != analysis.comparison.criterion:
             columns[f"IQM, {word}"] = functools.partial(_iqm_cell, measure)
     columns["Keep"] = lambda name, result: f"<td>{keep.get(name, '–')}</td>"
     caption = (
@@ -134,7 +134,7 @@ def methods(analysis: Analysis, summary: Summary) -> str:
         "method over all tasks. Against the baseline: tests of the IQM, corrected for the number of methods. ◆: on "
         "the Pareto front of score and update FLOPs. The table sorts by any column."
     )
-    return f'{by_method(analysis, results, columns)}<p class="caption">{escape(caption)}</p>'
+    return f'{by_method(analysis, analysis.methods, columns)}<p class="caption">{escape(caption)}</p>'
 
 
 def _iqm_cell(measure: str, name: str, result: MethodResult) -> str:
@@ -158,8 +158,6 @@ def task_table(analysis: Analysis, task: str) -> str:
         "Reached": lambda name, result: cell(f"{result.reached}/{result.done}", result.reached),
         "Median steps": lambda name, result: number_cell(result.reach_steps, readable),
     }
-    if not any(result.test for result in here.values()):
-        del columns["Test score"]
     caption = (
         f"Difference to the baseline: of the mean {analysis.quantity}; p is corrected for the method's tasks. "
         f"Reached: finished runs that came to a score of {number(comparison.thresholds[task])}, and the median of "
