@@ -11,11 +11,11 @@ from functools import cached_property
 import numpy as np
 
 from adept.report.comparison import REACH, Comparison
-from adept.report.runs import Array
 from adept.report.scales import MARGIN, Normalization, Scale, make_scale, scale_of_test_levels, without_progress
 from adept.report.statistics import (
     NONE,
     RESAMPLES,
+    Array,
     Estimate,
     aggregate,
     difference,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from adept.report.runs import Array, Method, Run
-from adept.report.statistics import area_under_curve, steps_to_threshold
+from adept.config import Config
+from adept.report.statistics import Array, area_under_curve, steps_to_threshold
 
 REACH = 0.9
 """Share of the way to the baseline's final score at which a run has got there, where a study names no threshold."""
@@ -19,12 +22,84 @@ MOST_DRAWN = 160_000
 """Numbers drawn per quantity: with many runs each curve gets fewer points, so that pages open at once."""
 
 
+@dataclass(frozen=True)
+class ComparedMethod:
+    """A method: how it is called, and what defines it."""
+
+    name: str
+    label: str
+    config: Config | None
+    """of its first task and seed; None for imported logs"""
+    source: str
+
+    @property
+    def family(self) -> str:
+        """What chooses the epochs: a scheduler's name, stopping (a rule that ends updates early), or imported."""
+        if self.config is None:
+            return "imported"
+        stops = self.config.scheduler == "fixed" and self.config.stopping
+        return "stopping" if stops else self.config.scheduler
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether something chooses or cuts the epochs, or the learning rate, during a run."""
+        return self.config is not None and (self.config.scheduler != "fixed" or bool(self.config.stopping))
+
+    @property
+    def fixed_epochs(self) -> int | None:
+        """The constant number of epochs, or None for a method that varies it."""
+        return None if self.config is None or self.adaptive else self.config.arms[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One cell: its state, and as far as it went, its curves and totals."""
+
+    method: str
+    task: str
+    seed: int
+    state: str
+    """done, running, interrupted, failed or missing"""
+    error: str | None = None
+    config: Config | None = None
+    path: Path | None = None
+    """its folder; None where it was imported"""
+    steps: Array = field(default_factory=lambda: np.empty(0))
+    score: Array = field(default_factory=lambda: np.empty(0))
+    flops: Array = field(default_factory=lambda: np.empty(0))
+    update_flops: Array = field(default_factory=lambda: np.empty(0))
+    """cumulative FLOPs of updates and of watching them; of imported logs, epochs"""
+    processor: Array = field(default_factory=lambda: np.empty(0))
+    """processor seconds, NaN where they were not recorded"""
+    epochs: Array = field(default_factory=lambda: np.empty(0))
+    epochs_done: Array = field(default_factory=lambda: np.empty(0))
+    watched: Mapping[str, Array] = field(default_factory=dict)
+    """what the next rollout said of each update, by column"""
+    test: float = math.nan
+    """mean return on test levels at the end"""
+    energy: float = math.nan
+    """kilowatt-hours, where they were measured"""
+    starts: tuple[Mapping[str, Any], ...] = ()
+
+    def at(self, steps: npt.ArrayLike, column: str = "score") -> Array:
+        """Return a column's last value at or before each step; NaN before the first and after the run's end."""
+        values: Array = getattr(self, column)
+        points = np.asarray(steps, np.float64)
+        if not len(values):
+            return np.full(points.shape, math.nan)
+        slack = 1e-9 * max(1.0, float(self.steps[-1]))
+        index = np.searchsorted(self.steps, points + slack, side="right") - 1
+        gap = float(np.diff(self.steps).max()) if len(self.steps) > 1 else 0.0
+        outside = (index < 0) | (points > self.steps[-1] + gap + slack)
+        return np.where(outside, math.nan, values[np.clip(index, 0, None)])
+
+
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """Everything that a report is made from."""
 
     title: str
-    methods: tuple[Method, ...]
+    methods: tuple[ComparedMethod, ...]
     tasks: tuple[str, ...]
     runs: tuple[Run, ...]
     baseline: str
@@ -46,7 +121,7 @@ class Comparison:
             cells.setdefault((run.method, run.task), []).append(run)
         return cells
 
-    def method(self, name: str) -> Method:
+    def method(self, name: str) -> ComparedMethod:
         """Return a method by name."""
         return next(method for method in self.methods if method.name == name)
 

@@ -14,9 +14,8 @@ import numpy as np
 
 from adept import cost
 from adept.report.analysis import Analysis
-from adept.report.comparison import Comparison
-from adept.report.runs import Array, Method, Run
-from adept.report.statistics import curve_interval
+from adept.report.comparison import ComparedMethod, Comparison, Run
+from adept.report.statistics import Array, curve_interval
 from adept.report.style import PHASES, looks
 
 
@@ -80,7 +79,7 @@ def arms_of(comparison: Comparison, name: str) -> tuple[int, ...]:
     return tuple(sorted(arms, reverse=True))
 
 
-def choice_shares(comparison: Comparison, method: Method, tasks: Sequence[str]) -> tuple[Array, Array] | None:
+def choice_shares(comparison: Comparison, method: ComparedMethod, tasks: Sequence[str]) -> tuple[Array, Array] | None:
     """Return the progress of training, and by then the cumulative share of each number of epochs (arms × points).
 
     The shares are averaged over runs, then over tasks.

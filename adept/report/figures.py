@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from adept.report.analysis import Analysis
-from adept.report.runs import Array
+from adept.report.statistics import Array
 from adept.report.style import Look, looks
 from adept.report.tables import Block, csv_text
 from adept.report.wording import clip, listing, readable

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from adept.extras import require
-from adept.report.runs import Array, Run
+from adept.report.comparison import Run
+from adept.report.statistics import Array
 
 TAGS = ("charts/episodic_return", "rollout/ep_rew_mean")
 """What is read: returns of single episodes (CleanRL), or means of the last 100 (Stable-Baselines3)."""

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from adept import cost
+from adept.config import Config
 from adept.names import unknown_name
-from adept.report.comparison import Comparison
+from adept.report.comparison import ComparedMethod, Comparison, Run
 from adept.report.importing import EVENTS, import_logs
-from adept.report.runs import METHOD_KEYS, Method, Run, loose_runs, run_of_cell
+from adept.report.statistics import Array
+from adept.report.wording import settings
+from adept.runs.records import read_config, read_evaluations, read_iterations, read_starts, read_status
 from adept.studies.grid import different_keys
-from adept.studies.results import StudyResults, load_results, undeclared_differences
+from adept.studies.results import Cell, StudyResults, load_results, undeclared_differences
+
+PROCESSOR = "processor_seconds"
+"""The column of processor time; wall time says little where a machine is shared, and is left out."""
+WATCHED = ("slope_z", "update_worth", "stride", "gain/", "approx_kl_last_epoch")
+"""Columns, or their beginnings, that hindsight leaves in a record."""
+METHOD_KEYS = ("scheduler", "scheduler_options", "arms", "target_kl", "stopping")
+"""What makes a method of a run outside any study."""
+Methods = dict[str, ComparedMethod]
 
 
 def load_comparison(
@@ -25,7 +41,7 @@ def load_comparison(
     if not directories:
         raise ValueError("a report needs one or more folders, of studies or of TensorBoard logs")
     studies: list[StudyResults] = []
-    loose: list[tuple[list[Method], list[Run]]] = []
+    loose: list[tuple[list[ComparedMethod], list[Run]]] = []
     imported: list[tuple[str, list[Run]]] = []
     for directory in directories:
         packed = (directory / "study.toml").exists()
@@ -50,7 +66,7 @@ def load_comparison(
         ours = {name for name, method in methods.items() if method.source != source}
         for run in logs:
             name = f"{source}/{run.method}" if run.method in ours else run.method
-            methods.setdefault(name, Method(name, name, None, source))
+            methods.setdefault(name, ComparedMethod(name, name, None, source))
             runs.append(replace(run, method=name, task=known.get(run.task.rpartition("/")[2], run.task)))
     if baseline is None and studies:
         baseline = names[0, studies[0].study.baseline]
@@ -107,17 +123,22 @@ def _require_comparable_across(runs: Iterable[Run], declared: tuple[str, ...]) -
             )
 
 
-def _of_studies(studies: Sequence[StudyResults]) -> tuple[dict[str, Method], list[Run], dict[tuple[int, str], str]]:
+def _of_studies(
+    studies: Sequence[StudyResults],
+) -> tuple[dict[str, ComparedMethod], list[Run], dict[tuple[int, str], str]]:
     """Merge studies; a method name that means different things in two of them is prefixed by its study's."""
-    methods: dict[str, Method] = {}
+    methods: Methods = {}
     runs: dict[tuple[str, str, int], Run] = {}
     names: dict[tuple[int, str], str] = {}
     for index, results in enumerate(studies):
         for declared in results.study.methods:
             config = results.study.config(declared.name, results.study.tasks[0], results.study.seeds[0])
-            source, method = results.study.name, Method(declared.name, declared.label, config, results.study.name)
+            source, method = (
+                results.study.name,
+                ComparedMethod(declared.name, declared.label, config, results.study.name),
+            )
             if declared.name in methods and _identity(methods[declared.name]) != _identity(method):
-                method = Method(f"{source}/{declared.name}", f"{declared.label} ({source})", config, source)
+                method = ComparedMethod(f"{source}/{declared.name}", f"{declared.label} ({source})", config, source)
             methods.setdefault(method.name, method)
             names[index, declared.name] = method.name
         budget = results.study.budget
@@ -129,7 +150,7 @@ def _of_studies(studies: Sequence[StudyResults]) -> tuple[dict[str, Method], lis
     return methods, list(runs.values()), names
 
 
-def _identity(method: Method) -> dict[str, Any]:
+def _identity(method: ComparedMethod) -> dict[str, Any]:
     assert method.config is not None
     values = method.config.to_dict()
     return {key: values.get(key) for key in ("algo", "reward_source", *METHOD_KEYS)}
@@ -158,3 +179,85 @@ def _budgets(tasks: Iterable[str], runs: Sequence[Run], imported: bool) -> tuple
             "verified. Their compute is given in epochs, where they tell those, and only among themselves."
         )
     return budget, tuple(notes)
+
+
+def run_of_cell(results: StudyResults, cell: Cell, method: str, budget: float) -> Run:
+    """Read the run of a study's cell, up to the study's budget of steps."""
+    run = Run(method, cell.task, cell.seed, cell.state, cell.error, results.recorded_config(cell), cell.path)
+    if cell.state == "missing":
+        return run
+    energy = (results.energy(cell) or {}).get("kwh", math.nan)
+    run = replace(run, starts=tuple(results.starts(cell)), energy=float(energy))
+    columns = results.curve(cell)
+    if columns:
+        columns = columns.take(columns["step"] <= budget)
+    return with_records(run, columns, results.evaluations(cell))
+
+
+def with_records(run: Run, columns: Mapping[str, Array], evaluations: Sequence[Mapping[str, str]]) -> Run:
+    """Fill in a run's curves and totals."""
+    if not columns or not len(columns["step"]):
+        return run
+    return replace(
+        run,
+        steps=columns["step"],
+        score=columns["score"],
+        flops=columns["flops"],
+        update_flops=update_flops(run.config, columns),
+        processor=columns.get(PROCESSOR, np.full(len(columns["step"]), math.nan)),
+        epochs=columns["epochs"],
+        epochs_done=columns["epochs_done"],
+        watched={name: values for name, values in columns.items() if name.startswith(WATCHED)},
+        test=score_on_test_levels(evaluations, float(columns["step"][-1])),
+    )
+
+
+def update_flops(config: Config | None, columns: Mapping[str, Array]) -> Array:
+    """Return the cumulative FLOPs of all but sampling: the updates, and what watching them cost.
+
+    The first iteration has no update to judge, so its FLOPs and epochs tell those of one forward pass.
+    """
+    total = columns["flops"]
+    if config is None or columns["iteration"][0] != 1:
+        return np.full(len(total), math.nan)
+    forward = total[0] / cost.iteration(config, columns["epochs_done"][0])
+    return np.asarray(total - forward * cost.sampling(config) * columns["iteration"], np.float64)
+
+
+def score_on_test_levels(rows: Sequence[Mapping[str, str]], step: float) -> float:
+    """Return the mean return on test levels of the sampled policy at the end, over all episodes played there."""
+    needed = ("levels", "deterministic", "step", "episodes", "return_mean")
+    rows = [row for row in rows if all(name in row for name in needed)]  # a file of another version may lack some
+    rows = [row for row in rows if row["levels"] == "test" and row["deterministic"].lower() in ("false", "0")]
+    rows = [row for row in rows if float(row["step"]) == step]
+    episodes = [float(row["episodes"]) for row in rows]
+    if not sum(episodes):
+        return math.nan
+    return float(np.average([float(row["return_mean"]) for row in rows], weights=episodes))
+
+
+def loose_runs(directory: Path) -> tuple[list[ComparedMethod], list[Run]]:
+    """Read runs that belong to no study (as `adept train` leaves them); what they have in common makes a method."""
+    methods: dict[str, ComparedMethod] = {}
+    labels: dict[str, str] = {}
+    runs = []
+    for file in sorted(directory.rglob("config.json")):
+        path = file.parent
+        config = read_config(path)
+        values = config.to_dict()
+        identity = json.dumps({key: values.get(key) for key in ("algo", *METHOD_KEYS)}, sort_keys=True)
+        label = labels.setdefault(identity, method_label(config))
+        methods.setdefault(label, ComparedMethod(label, label, config, directory.resolve().name))
+        status = read_status(path)
+        starts = read_starts(path)
+        error = status.get("error") if status["state"] == "failed" else None
+        run = Run(label, config.env, config.seed, status["state"], error, config, path, starts=tuple(starts))
+        runs.append(with_records(run, read_iterations(path), read_evaluations(path)))
+    return list(methods.values()), runs
+
+
+def method_label(config: Config) -> str:
+    """Call a method by what defines it."""
+    arms = ",".join(map(str, config.arms))
+    words = [config.algo, f"K={arms}" if config.scheduler == "fixed" else f"{config.scheduler} {{{arms}}}"]
+    return " ".join([*words, *settings(config.scheduler_options), *settings(config.stopping)])

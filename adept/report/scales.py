@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from adept.report.comparison import Comparison
-from adept.report.runs import Array
+from adept.report.statistics import Array
 from adept.report.wording import listing
 
 Normalization = Literal["auto", "ratio", "progress", "none"]

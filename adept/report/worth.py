@@ -12,8 +12,8 @@ import numpy as np
 from adept import cost
 from adept.hindsight.advice import Advice, advise
 from adept.report.analysis import Analysis
-from adept.report.comparison import Comparison
-from adept.report.runs import Array, Run
+from adept.report.comparison import Comparison, Run
+from adept.report.statistics import Array
 from adept.report.wording import counted
 
 STAGES = ("first third", "middle third", "last third")

@@ -17,9 +17,8 @@ import numpy as np
 from adept.report.analysis import Analysis, analyze
 from adept.report.comparison import Comparison
 from adept.report.loading import load_comparison
-from adept.report.runs import Array
 from adept.report.scales import MARGIN, without_progress
-from adept.report.statistics import RESAMPLES, Estimate, Scores, difference
+from adept.report.statistics import RESAMPLES, Array, Estimate, Scores, difference
 from paper.measures import ROOT, copied
 from paper.verdicts import Region, verdict
 

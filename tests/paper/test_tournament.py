@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from adept.config import Config
-from adept.report.comparison import Comparison
-from adept.report.runs import Method, Run
+from adept.report.comparison import ComparedMethod, Comparison, Run
 from adept.studies.grid import load_study
 from adept.studies.results import pack
 from paper.tournament import page
@@ -39,7 +38,7 @@ def comparison(
     ends: Mapping[str, tuple[float, float, float]], grid: Mapping[str, tuple[float, float, float]]
 ) -> Comparison:
     """Methods by their ends on both tasks and their FLOPs; those that are called hindsight or ucb are adaptive."""
-    methods = [Method(name, name, CONFIG if name.startswith(("preset", "k", "rate")) and "kl" not in name
+    methods = [ComparedMethod(name, name, CONFIG if name.startswith(("preset", "k", "rate")) and "kl" not in name
                       else replace(CONFIG, scheduler="hindsight"), STUDY if name in ends else GRID)
                for name in (*ends, *grid)]  # fmt: skip
     runs = [run(name, task, seed, values[index] + shift, values[2])

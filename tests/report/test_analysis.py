@@ -10,10 +10,9 @@ import pytest
 from synthetic import METHODS, MORE, write_study
 
 from adept.report.analysis import analyze
-from adept.report.comparison import Comparison
+from adept.report.comparison import ComparedMethod, Comparison, Run
 from adept.report.curves import aggregate_curve, choice_shares, phase_flops, task_curve
 from adept.report.loading import load_comparison
-from adept.report.runs import Method, Run
 from adept.report.scales import make_scale
 from adept.report.statistics import Estimate
 from adept.report.summary import summarize
@@ -238,7 +237,7 @@ def test_a_task_on_which_the_baseline_did_not_improve_is_left_out_of_aggregates(
         for task, end in scores.items()
         for seed in (1, 2)
     ]
-    methods = tuple(Method(name, name, None, "") for name in ends)
+    methods = tuple(ComparedMethod(name, name, None, "") for name in ends)
     comparison = Comparison("title", methods, ("up", "down"), tuple(runs), "base", {"up": 2.0, "down": 2.0}, ())
     found = analyze(comparison, resamples=100)
     assert found.comparison.common_tasks == ("up",)

@@ -11,9 +11,8 @@ from synthetic import METHODS, write_study
 
 from adept.report import sections
 from adept.report.analysis import analyze
-from adept.report.comparison import Comparison
+from adept.report.comparison import Comparison, Run
 from adept.report.loading import load_comparison
-from adept.report.runs import Run
 from adept.report.summary import summarize
 from adept.studies.grid import cell_path
 

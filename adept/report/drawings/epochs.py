@@ -10,10 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from adept.report.comparison import ComparedMethod
 from adept.report.curves import aggregate_curve, arms_of, choice_shares
 from adept.report.drawings.scores import BAND, SMOOTHING, curve_rows
 from adept.report.figures import SOFT, WIDTH, Drawing, Pen, legend, new_figure, panel_figure, step_axis
-from adept.report.runs import Array, Method
+from adept.report.statistics import Array
 from adept.report.style import ARMS, arm_colours, ramp
 from adept.report.tables import Block
 from adept.report.wording import clip
@@ -104,18 +105,18 @@ def slope_and_stride(pen: Pen) -> Iterator[Drawing]:
     yield Drawing("slope-and-stride", "Slope and stride over training", caption, figure, rows, "epochs")
 
 
-def _adaptive(pen: Pen) -> list[Method]:
+def _adaptive(pen: Pen) -> list[ComparedMethod]:
     return [method for method in pen.analysis.comparison.methods if method.adaptive]
 
 
-def _stack(axes: Axes, pen: Pen, method: Method, progress: Array, shares: Array, **front: object) -> list[Block]:
+def _stack(axes: Axes, pen: Pen, name: str, progress: Array, shares: Array, **front: object) -> list[Block]:
     """Draw the shares of each number of epochs on top of each other, and return them as rows."""
-    arms, colours = arms_of(pen.analysis.comparison, method.name), _colours(pen)
+    arms, colours = arms_of(pen.analysis.comparison, name), _colours(pen)
     axes.stackplot(100 * progress, 100 * shares[::-1], colors=[colours[arm] for arm in arms[::-1]],
                    edgecolor="white", linewidth=0.5)  # fmt: skip
     axes.set(xlim=(0, 100), ylim=(0, 100), xticks=(0, 50, 100), yticks=(0, 50, 100))
     axes.grid(visible=False)
-    return [{**front, "method": method.name, "progress": progress, "epochs": arm, "share": share}
+    return [{**front, "method": name, "progress": progress, "epochs": arm, "share": share}
             for arm, share in zip(arms, shares, strict=True)]  # fmt: skip
 
 
@@ -139,7 +140,7 @@ def decisions(pen: Pen) -> Iterator[Drawing]:
         return
     figure, flat = panel_figure(len(found), 4, WIDTH, 1.75, "share of choices, %", sharex=True, sharey=True)
     for axes, (method, progress, shares) in zip(flat, found, strict=True):
-        rows += _stack(axes, pen, method, progress, shares)
+        rows += _stack(axes, pen, method.name, progress, shares)
         axes.set_title(clip(method.label, 26), fontsize=8.5)
     _legend_of_arms(figure, pen)
     caption = f"{CHOICES.format(tasks=' and tasks')} {pen.count(tasks)}"
@@ -160,7 +161,7 @@ def decisions_per_task(pen: Pen) -> Iterator[Drawing]:
         for column, axes in enumerate(row):
             method, task = (methods[column], tasks[line]) if turned else (methods[line], tasks[column])
             if table := choice_shares(comparison, method, (task,)):
-                rows += _stack(axes, pen, method, *table, task=task)
+                rows += _stack(axes, pen, method.name, *table, task=task)
         row[0].set_ylabel(clip(down[line], 26).replace(" {", "\n{"), fontsize=7.5)
     for axes, name in zip(grid[0], across, strict=True):
         axes.set_title(clip(name, 26), fontsize=8)
@@ -171,9 +172,9 @@ def decisions_per_task(pen: Pen) -> Iterator[Drawing]:
     yield Drawing("decisions-per-task", title, caption, figure, rows, "more")
 
 
-def groups(methods: Sequence[Method], knob: str) -> list[tuple[str, list[Method]]]:
+def groups(methods: Sequence[ComparedMethod], knob: str) -> list[tuple[str, list[ComparedMethod]]]:
     """Return the sets of two or more adaptive methods that differ in a knob alone, and the other knobs in words."""
-    found: dict[str, tuple[str, list[Method]]] = {}
+    found: dict[str, tuple[str, list[ComparedMethod]]] = {}
     for method in methods:
         values = {} if method.config is None else method.config.to_dict()
         options = dict(values.get("scheduler_options", {}))

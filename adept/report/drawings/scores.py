@@ -11,8 +11,7 @@ from matplotlib.patheffects import withStroke
 
 from adept.report.curves import Curve, aggregate_curve, phase_flops, task_curve
 from adept.report.figures import FRAME, SOFT, WIDTH, Drawing, Pen, legend, new_figure, panel_figure, step_axis
-from adept.report.runs import Array
-from adept.report.statistics import Estimate, performance_profile
+from adept.report.statistics import Array, Estimate, performance_profile
 from adept.report.style import PHASES
 from adept.report.tables import Block
 
