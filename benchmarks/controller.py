@@ -2,7 +2,8 @@
 
     adept study controller --out FOLDER              # the settings that adept/studies/data/controller.toml holds now
     python -m benchmarks.controller add FOLDER       # its finished runs into results/controller/trials.csv
-    python -m benchmarks.controller table            # the table of docs/hindsight.md, from that file
+    python -m benchmarks.controller table            # what all of them came to
+    python -m benchmarks.controller write            # the same into results/controller, a part into docs/hindsight.md
 
 A setting that was given up stays in trials.csv, with the commit that can run it.
 """
@@ -14,6 +15,7 @@ import csv
 import json
 import math
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +24,10 @@ from adept import cost
 from adept.studies.results import Cell, StudyResults, load_results
 
 TRIALS = Path(__file__).parents[1] / "results" / "controller" / "trials.csv"
+ALL = TRIALS.with_name("README.md")
+EXPLAINED = """Differences of the mean score over the run from the preset's with the same seed, with their standard error where
+there is more than one seed. "Ahead" counts runs. `trials.csv` has each run with its commit. Written by
+`python -m benchmarks.controller write`."""
 PAGE = Path(__file__).parents[1] / "docs" / "hindsight.md"
 BEGIN, END = "<!-- controller experiments -->", "<!-- end of controller experiments -->"
 BASELINE = "preset"
@@ -31,7 +37,7 @@ SETTINGS = {
     "blind-at-0": "the default, slopes not counted at an explained variance ≤ 0",
     "blind-at-0-compute": "`compute` so",
     "critic-1": "`blind-at-0`, the critic's slope added, within ±1",
-    "critic-2": "the same, within ±2",
+    "critic-2": "`blind-at-0`, the critic's slope added, within ±2",
     "soft-guard": "`blind-at-0`, only a KL above 0.1 counts as overshooting",
     "soft-guard-gain-0.8": "the same, gain 0.8, deadband 1.75",
     "soft-guard-limit-0.1": "the same as `soft-guard`, growing up to a KL of 0.1",
@@ -42,9 +48,9 @@ SETTINGS = {
     "deadband-1": "deadband 1, leak 0.02",
     "no-guard": "no limit on the KL",
     "epochs-1": "`samples` with 1 epoch from the start",
-    "epochs-2": "with 2",
-    "epochs-3": "with 3",
-    "epochs-5": "with 5",
+    "epochs-2": "`samples` with 2 epochs from the start",
+    "epochs-3": "`samples` with 3 epochs from the start",
+    "epochs-5": "`samples` with 5 epochs from the start",
     "always": "`compute`: epochs come down whatever the slope says",
     "always-pace-0.05": "the same at half the pace",
     "pace-0.25": "`compute`: epochs come down faster",
@@ -54,7 +60,7 @@ SETTINGS = {
     "share-0.5-pace-0.25": "the same faster",
     "share-0.7-pace-0.25": "`compute`: to 70 % of the epochs, faster",
     "one-slope": "each slope by itself, gain 0.3, deadband 1, leak 0.02",
-    "one-slope-smoothing-4": "the same, slopes averaged over 4 updates",
+    "one-slope-smoothing-4": "`one-slope`, averaged over 4 updates",
     "one-slope-leak-0.1": "the same, no deadband, leak 0.1",
     "sequential": "slopes added up to 2 standard errors, then × or ÷ 1.5",
     "one-slope-compute": "`one-slope`, epochs coming down at pace 0.25",
@@ -71,6 +77,11 @@ SETTINGS = {
     "fixed-third-rate-10": "a third of the epochs, learning rate × 10",
 }
 """What each setting in the file of trials is, in the order of the table."""
+SHOWN = (
+    "samples", "compute", "gain-0.1", "gain-1", "no-guard", "epochs-3", "epochs-5", "pace-0.25", "always", "one-slope",
+    "one-slope-smoothing-4", "sequential", "critic-2", "fixed-rate-2", "fixed-half-rate-2", "fixed-third-rate-3",
+)  # fmt: skip
+"""The settings in docs/hindsight.md: each answers a question."""
 Row = dict[str, str]
 
 
@@ -127,16 +138,16 @@ def update_flops(row: Row, preset: Row) -> float:
     return float(row["flops"]) - forward * float(row["sampling"])
 
 
-def table(trials: list[Row]) -> str:
+def table(trials: list[Row], shown: Iterable[str] = SETTINGS) -> str:
     """Return a row per setting: what it is, runs ahead of the preset's, differences by task, cost of updates."""
     presets = {(row["task"], row["seed"]): row for row in trials if row["setting"] == BASELINE}
     spread = defaultdict(list)
     for (task, _), row in presets.items():
         spread[task].append(float(row["mean_score"]))
     tasks = sorted(spread)
-    settings: dict[str, dict[tuple[str, str], Row]] = {name: {} for name in SETTINGS}
+    settings: dict[str, dict[tuple[str, str], Row]] = {name: {} for name in shown}
     for row in trials:
-        if row["setting"] != BASELINE and (row["task"], row["seed"]) in presets:
+        if row["setting"] in settings and (row["task"], row["seed"]) in presets:
             settings[row["setting"]][row["task"], row["seed"]] = row
     names = [task.partition("/")[2] for task in tasks]
     lines = [
@@ -178,11 +189,12 @@ def _difference(values: list[float]) -> str:
 
 
 def write() -> None:
-    """Put the table between the page's markers."""
-    text = PAGE.read_text()
-    before, rest = text.split(BEGIN)
+    """Write all settings beside the trials, and a part of them between the page's markers."""
+    trials = read()
+    ALL.write_text(f"# Every setting of the hindsight controller that was tried\n\n{EXPLAINED}\n\n{table(trials)}\n")
+    before, rest = PAGE.read_text().split(BEGIN)
     after = rest.split(END)[1]
-    PAGE.write_text(f"{before}{BEGIN}\n\n{table(read())}\n\n{END}{after}")
+    PAGE.write_text(f"{before}{BEGIN}\n\n{table(trials, SHOWN)}\n\n{END}{after}")
 
 
 def main() -> None:
