@@ -25,7 +25,7 @@ from adept.studies.results import Cell, StudyResults, load_results
 
 TRIALS = Path(__file__).parents[1] / "results" / "controller" / "trials.csv"
 ALL = TRIALS.with_name("README.md")
-EXPLAINED = """Differences of the mean score over the run from the preset's with the same seed, with their standard error
+EXPLAINED = """Differences of the mean score over the run from the preset's with the same seed, with standard errors
 where there is more than one seed. "Ahead" counts runs. `trials.csv` has each run with its commit. Written by
 `python -m benchmarks.controller write`."""
 PAGE = Path(__file__).parents[1] / "docs" / "hindsight.md"
