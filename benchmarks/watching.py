@@ -53,9 +53,9 @@ class Timed:
             setattr(self.trainer.watch, name, self._counted(getattr(self.trainer.watch, name)))
 
     def _counted(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def counted(*arguments: Any) -> Any:
+        def counted(*arguments: Any, **options: Any) -> Any:
             started = time.process_time()
-            result = call(*arguments)
+            result = call(*arguments, **options)
             self.inside += time.process_time() - started
             return result
 
