@@ -1,9 +1,9 @@
 """What the hindsight controller does for Stable-Baselines3's PPO with its own defaults, against a grid around them.
 
     pip install 'adept-rl[sb3,envpool]'
-    python benchmarks/sb3_advice.py run        # resumes: runs that have a record are not run again
-    python benchmarks/sb3_advice.py report     # the tables, from the records
-    python benchmarks/sb3_advice.py overhead   # processor time of advice, advice and none taking turns in one process
+    python -m benchmarks.sb3_advice run        # resumes: runs that have a record are not run again
+    python -m benchmarks.sb3_advice report     # the tables, from the records
+    python -m benchmarks.sb3_advice overhead   # processor time of advice, advice and none taking turns in one process
 
 `run` goes from cheap to expensive: the first task before the second, and of each the methods in question for all seeds
 before the grid. `--tasks`, `--methods` and `--seeds` choose some. Several may run at once: a run that another process
@@ -26,6 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from benchmarks.sb3_record import recorder
 
 OUT = Path(__file__).parent.parent / "results" / "sb3-advice"
 TASKS = {"CartPole-v1": 61_440, "Acrobot-v1": 61_440, "Pendulum-v1": 81_920, "Hopper-v4": 102_400}
@@ -87,41 +89,17 @@ def run_one(task: str, method: str, seed: int, path: Path) -> None:
     """Train once and write the record: a row per iteration, the last one after the last update."""
     import torch
     from stable_baselines3 import PPO
-    from stable_baselines3.common.callbacks import BaseCallback
 
     torch.set_num_threads(1)
     options, callbacks = settings(method)
     model = PPO("MlpPolicy", environment(task, seed), seed=seed, device="cpu", **options)
     rows: list[list[float]] = []
 
-    class Record(BaseCallback):
-        gradient_steps = 0
+    def chosen(model: Any) -> tuple[float, float]:
+        choice = callbacks[0].pilot.choice if callbacks else None
+        return (model.n_epochs, 1.0) if choice is None else (choice.epochs, choice.stride)
 
-        def _on_training_start(self) -> None:
-            self.start = time.perf_counter(), time.process_time()
-            model.policy.optimizer.register_step_post_hook(self.count)
-
-        def count(self, *_: Any) -> None:
-            self.gradient_steps += 1
-
-        def _on_step(self) -> bool:
-            return True
-
-        def _on_rollout_end(self) -> None:
-            self.write()
-
-        def _on_training_end(self) -> None:
-            self.write()
-
-        def write(self) -> None:
-            episodes = [episode["r"] for episode in model.ep_info_buffer]
-            mean = float(np.mean(episodes)) if episodes else float("nan")
-            wall, cpu = time.perf_counter() - self.start[0], time.process_time() - self.start[1]
-            choice = callbacks[0].pilot.choice if callbacks else None
-            epochs, stride = (model.n_epochs, 1.0) if choice is None else (choice.epochs, choice.stride)
-            rows.append([model.num_timesteps, self.gradient_steps, mean, wall, cpu, epochs, stride])
-
-    model.learn(TASKS[task], callback=[*callbacks, Record()])
+    model.learn(TASKS[task], callback=[*callbacks, recorder(rows, chosen)])
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow([*COLUMNS, "made_with"])

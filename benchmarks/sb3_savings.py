@@ -1,9 +1,9 @@
 """What a scheduler saves in Stable-Baselines3's PPO with its own defaults, and what it costs in return.
 
     pip install 'adept-rl[sb3]' minigrid 'gymnasium[box2d]'
-    python benchmarks/sb3_savings.py run        # resumes: runs that have a record are not run again
-    python benchmarks/sb3_savings.py report     # the table, from the records
-    python benchmarks/sb3_savings.py time       # seconds of an iteration for each arm, on a machine left alone
+    python -m benchmarks.sb3_savings run        # resumes: runs that have a record are not run again
+    python -m benchmarks.sb3_savings report     # the table, from the records
+    python -m benchmarks.sb3_savings time       # seconds of an iteration for each arm, on a machine left alone
 
 The study is the three tables below. Every run differs from the others of its task in the method and the seed alone.
 """
@@ -25,6 +25,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.sb3_record import recorder
+
 OUT = Path(__file__).parent.parent / "results" / "sb3-savings"
 TASKS = {"CartPole-v1": 61_440, "LunarLander-v3": 122_880, "MiniGrid-DoorKey-6x6-v0": 122_880}
 """Environment steps of each task: 30 and 60 iterations of 2048."""
@@ -35,7 +37,7 @@ ARMS = (10, 5, 1)
 MEASURES = ("episode_return", "gradient_steps", "seconds", "cpu_seconds", "return_difference")
 SHOWN = {"episode_return": 2, "return_difference": 2, "gradient_steps": 0, "seconds": 0, "cpu_seconds": 0}
 """The columns of the table and their digits."""
-COLUMNS = ("step", "gradient_steps", "gae_return", "episode_return", "seconds", "cpu_seconds")
+COLUMNS = ("step", "gradient_steps", "episode_return", "seconds", "cpu_seconds", "gae_return")
 
 
 class Standardized:
@@ -86,42 +88,19 @@ def run_one(cell: tuple[str, str, int]) -> None:
     """Train once and write the record: a row per iteration, the last one after the last update."""
     import torch
     from stable_baselines3 import PPO
-    from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.env_util import make_vec_env
 
     torch.set_num_threads(1)
     task, method, seed = cell
     rows: list[list[float]] = []
 
-    class Record(BaseCallback):
-        gradient_steps = 0
-
-        def _on_training_start(self) -> None:
-            self.start = time.perf_counter(), time.process_time()
-            model.policy.optimizer.register_step_post_hook(self.count)
-
-        def count(self, *_: Any) -> None:
-            self.gradient_steps += 1
-
-        def _on_step(self) -> bool:
-            return True
-
-        def _on_rollout_end(self) -> None:
-            self.write(float(model.rollout_buffer.returns.mean()))
-
-        def _on_training_end(self) -> None:
-            self.write(rows[-1][2])
-
-        def write(self, gae_return: float) -> None:
-            episodes = [episode["r"] for episode in model.ep_info_buffer]
-            episode_return = float(np.mean(episodes)) if episodes else float("nan")
-            wall, cpu = time.perf_counter() - self.start[0], time.process_time() - self.start[1]
-            rows.append([model.num_timesteps, self.gradient_steps, gae_return, episode_return, wall, cpu])
+    def mean_return(model: Any) -> tuple[float]:
+        return (float(model.rollout_buffer.returns.mean()),)
 
     epochs = int(method.removeprefix("fixed-")) if method.startswith("fixed-") else max(ARMS)
     env = make_vec_env(make_env(task), n_envs=1, seed=seed)
     model = PPO("MlpPolicy", env, n_epochs=epochs, seed=seed, device="cpu")
-    model.learn(TASKS[task], callback=[*method_callbacks(method), Record()])
+    model.learn(TASKS[task], callback=[*method_callbacks(method), recorder(rows, mean_return)])
     write_rows(record_path(cell), COLUMNS, [[round(value, 4) for value in row] for row in rows])
     print(f"{task} {method} seed {seed}: {rows[-1]}", flush=True)
 
