@@ -129,11 +129,19 @@ def probability_of_improvement(
 
 
 def difference(
-    scores: Scores, others: Scores, *, metric: str = "iqm", resamples: int = RESAMPLES, seed: int = 0
-) -> Estimate:
-    """Return how far one method's aggregate is above another's, with the interval of resampling both."""
+    scores: Scores, others: Scores, *, metric: str = "iqm", paired: bool = False, resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Estimate:  # fmt: skip
+    """Return how far one method's aggregate is above another's, with the interval of resampling both.
+
+    `paired` draws the same places of both: runs stand in the order of their seeds, and what two runs of one seed have
+    in common (the network's start, the first rollouts) cancels.
+    """
     mine, theirs, measure = Strata(scores), Strata(others), METRICS[metric]
-    drawn = measure(mine, mine.resample(resamples, seed)) - measure(theirs, theirs.resample(resamples, seed + 1))
+    if paired and not np.array_equal(mine.counts, theirs.counts):
+        raise ValueError(f"paired scores need as many runs of both, got {mine.counts} and {theirs.counts} by task")
+    rest = theirs.resample(resamples, seed if paired else seed + 1)
+    drawn = measure(mine, mine.resample(resamples, seed)) - measure(theirs, rest)
     return _estimate(measure(mine, mine.values) - measure(theirs, theirs.values), drawn, mine, theirs)
 
 

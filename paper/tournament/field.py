@@ -113,10 +113,16 @@ class Field:
         assert found is not None, f"{name} is not scored"
         return found
 
-    def gap(self, name: str, rival: str | Scores) -> Estimate:
-        """Return how far a method's IQM is above a rival's, with its interval."""
+    def gap(self, name: str, rival: str | Scores, *, paired: bool = False) -> Estimate:
+        """Return how far a method's IQM is above a rival's, with its interval; paired, that of runs of one seed."""
         theirs = self.scores(rival) if isinstance(rival, str) else rival
-        return difference(self.scores(name), theirs, resamples=self.analysis.resamples)
+        return difference(self.scores(name), theirs, paired=paired, resamples=self.analysis.resamples)
+
+    def ahead(self, name: str) -> tuple[int, int, int]:
+        """Return how many runs are ahead of the preset's run with the same task and seed, equal to it, and behind."""
+        pairs = zip(self.scores(name), self.scores(self.baseline), strict=True)
+        signs = np.concatenate([np.sign(mine - theirs) for mine, theirs in pairs])
+        return int((signs > 0).sum()), int((signs == 0).sum()), int((signs < 0).sum())
 
     def no_loss(self, name: str) -> str:
         """Judge whether a method loses less than the margin against the preset."""

@@ -48,6 +48,8 @@ def advice(tournament: Tournament) -> str:
     lines = [choose(field).text for choose in CHOICES]
     lines += [standing(field, name) for name in (*HINDSIGHT, BANDIT) if field.has(name)]
     ours = [name for name in HINDSIGHT if field.has(name)]
+    if ours:
+        lines.append(f"With runs paired by seed, which was not declared beforehand: {listing(paired(field, ours))}.")
     rules = [rule for rule in KL_RULES if field.has(rule)]
     if ours and rules:
         rival = max(rules, key=field.analysis.iqm)
@@ -73,6 +75,16 @@ def standing(field: Field, name: str) -> str:
         f"{percent(field.compute(name))} of its update FLOPs. A run of it is better than one of the preset with "
         f"probability {interval(chance)}."
     )
+
+
+def paired(field: Field, names: list[str]) -> list[str]:
+    """Say how methods compare with the preset's runs of the same seeds."""
+    found = []
+    for name in names:
+        ahead, equal, behind = field.ahead(name)
+        gap = points(field.gap(name, field.baseline, paired=True))
+        found.append(f"{field.label(name)} {gap}, {ahead} runs ahead, {equal} equal and {behind} behind")
+    return found
 
 
 def best_pairs(grid: Field) -> list[str]:

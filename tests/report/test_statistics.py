@@ -158,6 +158,15 @@ def test_differences_by_hand():
     assert difference([[2.0, 2.0]], [[1.0, 1.0]]) == Estimate(1.0, 1.0, 1.0)
 
 
+def test_what_pairs_have_in_common_cancels():
+    theirs = [[0.0, 10.0, 50.0, 90.0], [5.0, 6.0, 7.0, 8.0]]
+    mine = [[value + 2.0 for value in task] for task in theirs]
+    assert difference(mine, theirs, metric="mean", paired=True) == Estimate(2.0, 2.0, 2.0)
+    assert difference(mine, theirs, metric="mean").low < 0
+    with pytest.raises(ValueError, match="as many runs of both"):
+        difference([[1.0, 2.0]], [[1.0, 2.0, 3.0]], paired=True)
+
+
 def every_arrangement(scores, others, margin=0.0, two_sided=False):
     """The exact p-value of the difference of means, by going through all ways of exchanging runs within tasks."""
     tasks = []
