@@ -138,7 +138,7 @@ def state(tournament: Tournament) -> str:
     if len(chosen.seeds) < field.planned:
         text += " A seed counts once all of its runs are finished, and otherwise for no method."
     if chosen.dropped:
-        names = [markdown(_name(tournament, name)) for name in chosen.dropped]
+        names = [f"*{markdown(_name(tournament, name))}*" for name in chosen.dropped]  # names may have commas
         text += f" Dropped for want of time, in the order that the study's file declares: {listing(names)}."
     if field.flat:
         text += f" The preset does not improve on {listing(list(field.flat))}, so nothing is measured against it there."
