@@ -156,7 +156,7 @@ def short(tournament: Tournament | None, minigrid: Evidence | None, claims: Sequ
             percent(float(np.mean([entry.placebo.fed.max(1).mean() for entry in found]))),
         )
         lines.append(
-            "The paper's bandit saves compute as any smaller K does, and it does not find the better K: its "
+            "**The paper's bandit saves compute as any smaller K does, and it does not find the better K**: its "
             f"most-chosen arm gets {own} of updates on MiniGrid, and {fed} when it is fed rewards that its choices "
             "cannot have changed."
         )
