@@ -165,4 +165,7 @@ def short(tournament: Tournament | None, minigrid: Evidence | None, claims: Sequ
     total = f"{count[HOLDS]} hold, {count[FAILS]} do not hold, {count[NOT_SHOWN]} are not shown either way"
     lines.append(f"Of the paper's claims, {tested} could be tested here: {total}. Everything is in "
                  "[docs/results.md](docs/results.md).")  # fmt: skip
-    return "\n\n".join(filter(None, [summary_table(tournament), " ".join(lines)]))
+    compared = summary_table(tournament)
+    if compared:
+        lines.insert(0, "Scores are relative to the preset's mean (interquartile means, 95 % intervals).")
+    return "\n\n".join(filter(None, [compared, " ".join(lines)]))

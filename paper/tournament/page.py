@@ -49,7 +49,7 @@ def advice(tournament: Tournament) -> str:
     lines += [standing(field, name) for name in (*HINDSIGHT, BANDIT) if field.has(name)]
     ours = [name for name in HINDSIGHT if field.has(name)]
     if ours:
-        lines.append(f"With runs paired by seed, which was not declared beforehand: {listing(paired(field, ours))}.")
+        lines.append(f"With runs paired by seed, which was not declared beforehand: {'; '.join(paired(field, ours))}.")
     rules = [rule for rule in KL_RULES if field.has(rule)]
     if ours and rules:
         rival = max(rules, key=field.analysis.iqm)
@@ -212,7 +212,8 @@ def summary_table(tournament: Tournament | None) -> str:
         if field.has(name):
             result = field.analysis.methods[name]
             scores = [percent_interval(result.aggregates[measure]["iqm"]) for measure in ("mean-score", "final-score")]
-            rows.append([markdown(field.label(name)), *scores, percent(field.compute(name))])
+            label = f"the paper's bandit, {field.label(name)}" if name == BANDIT else field.label(name)
+            rows.append([markdown(label), *scores, percent(field.compute(name))])
     header = (f"{tasks_of(field)}, {counted(len(field.selection.seeds), 'seed')}", "mean score over the run",
               "final score", "update compute")  # fmt: skip
     return table(header, rows, 3)
