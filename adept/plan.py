@@ -26,6 +26,7 @@ class Plan:
     clip_range: float
     entropy_coefficient: float
     augmentation: str | None = None
+    critic_rate: float | None = None
     """image augmentation; None where the algorithm augments nothing"""
 
 
@@ -85,7 +86,8 @@ class Planner:
             self._augmentation = self.augmentation_scheduler.step(reward)
         decayed = 1 - iteration / config.iterations if config.learning_rate_decay else 1.0
         learning_rate = config.learning_rate * decayed * self._choice.stride
-        return replace(preset_plan(config, self._choice.epochs, learning_rate), augmentation=self._augmentation)
+        return replace(preset_plan(config, self._choice.epochs, learning_rate), augmentation=self._augmentation,
+                       critic_rate=config.learning_rate * decayed)
 
     def reward(self, rollout: Rollout) -> float | None:
         """Return what the bandits' previous choices are credited with; None where no episode tells."""

@@ -56,6 +56,8 @@ class Watch:
         self._config, self._learner, self._slopes = config, learner, slopes
         self._judge: Judge[Tensor] = Judge(LearnerWeights(learner))
         self._done = 0
+        self._look = str(config.scheduler_options.get("trial", "")).startswith("look")
+        self._back = str(config.scheduler_options.get("trial", "")) == "look-back"
         self.marks = marked_epochs(config.arms)
         self.passes = 0
         """forward passes of the policy over the rows judged, in the last call of `judge`"""
@@ -77,6 +79,8 @@ class Watch:
 
     def due(self, iteration: int) -> bool:
         """Whether the rollout of this iteration judges gains."""
+        if self._look:
+            return iteration > 0
         return self._config.watch and iteration > 0 and iteration % self._config.watch_every == 0
 
     def judge(self, iteration: int, rollout: Rollout, *, slope: bool = False) -> Verdict | None:
@@ -106,10 +110,29 @@ class Watch:
             gains_too=due,
         )
         assert verdict is not None
+        if self._back and due:
+            self._roll_back(rollout, chosen, rows, groups)
         if due and (marked is not None or self._done in self.marks):
             by_epoch = {**verdict.by_epoch, self._done: verdict.update_worth}
             verdict = Verdict(**{**vars(verdict), "by_epoch": by_epoch})
         return verdict
+
+    def _roll_back(self, rollout, chosen, rows, groups) -> None:  # type: ignore[no-untyped-def]
+        """Go back to the waypoint that is best, if the deployed parameters are worse by more than two errors."""
+        from adept.hindsight.estimates import gain
+        from adept.hindsight.judge import as_numpy
+
+        deployed = rollout.log_probs.cpu().numpy()[rows]
+        best, place = 0.0, None
+        for taken in self._judge.waypoints.values():
+            with self._learner.at(taken):
+                self.passes += 1
+                candidate = as_numpy(self._learner.log_probs(rollout, chosen))
+            each = gain(candidate, deployed, rollout.advantages.cpu().numpy()[rows], groups[rows])
+            if each.known and each.z > 2 and each.value > best:
+                best, place = each.value, taken
+        if place is not None:
+            self._learner._adam.values.copy_(place)  # type: ignore[attr-defined]
 
     def begin(self, iteration: int) -> None:
         """Take the parameters before the update of this iteration, if the next one judges it."""

@@ -71,6 +71,7 @@ class Hindsight(Controller):
         pace: float = 0.1,
         kl_limit: float = 0.05,
         kl_stop: float = 0.1,
+        trial: str = "",
         seed: int = 0,
     ) -> None:
         super().__init__(epochs, seed=seed)
@@ -86,6 +87,9 @@ class Hindsight(Controller):
         self._kl_stop = real_number("kl_stop", kl_stop, above=0, example=0.1)
         self._x = self._z = self._sum = self._count = self._saved = 0.0
         self._critic: float | None = None
+        self._trial = trial
+        self._gains: dict[int, float] = {}
+        self._made_now = epochs
 
     @property
     def options(self) -> dict[str, float | str]:
@@ -99,6 +103,7 @@ class Hindsight(Controller):
             "pace": self._pace,
             "kl_limit": self._kl_limit,
             "kl_stop": self._kl_stop,
+            "trial": self._trial,
         }
 
     @property
@@ -122,6 +127,8 @@ class Hindsight(Controller):
             room = 1.0 if evidence.kl is None or moved <= 0 else max(0.0, 1 - evidence.kl / self._kl_limit)
             self._x = _within((1 - self._leak) * self._x + self._gain * moved * room)
             self._sum, self._count = (1 - abs(moved)) * self._sum, (1 - abs(moved)) * self._count
+            if seen and self._trial.startswith("look") and evidence.gains:
+                self._look(evidence.gains)
             if seen and moved <= 0:
                 self._saved = _within(self._saved + self._pace)
         made = self._made()
@@ -129,10 +136,27 @@ class Hindsight(Controller):
 
     def _made(self) -> int:
         """Return the epochs of the next update."""
+        if self._trial.startswith("look"):
+            return self._made_now
         if self._dear == "samples":
             return self.epochs
         fewest = max(min(2, self.epochs), round(self.epochs * self._share))
         return max(fewest, round(self.epochs * math.exp(-self._saved)))
+
+    def _look(self, gains: Mapping[int, tuple[float, float]]) -> None:
+        """Cheapest epochs within a share of the best gain, averaged over updates; one mark up where the last is best."""
+        for epoch, (value, _) in gains.items():
+            old = self._gains.get(epoch, value)
+            self._gains[epoch] = old + 0.2 * (value - old)
+        known = {epoch: self._gains[epoch] for epoch in gains}
+        best = max(known.values())
+        if best <= 0:
+            return  # in doubt as before
+        cheapest = min(epoch for epoch, value in known.items() if value >= 0.9 * best)
+        marks = sorted({*(2**power for power in range(self.epochs.bit_length())), self.epochs})
+        if cheapest == max(known):
+            cheapest = next((mark for mark in marks if mark > self._made_now), self.epochs)
+        self._made_now = max(min(2, self.epochs), min(self.epochs, cheapest))
 
     def _add(self, evidence: Evidence) -> bool:
         """Add a slope to the evidence, if it counts; the guard puts its own word in the place of all of it."""

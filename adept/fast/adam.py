@@ -30,6 +30,10 @@ class FlatAdam:
         self.steps = 0
         self.means: list[Tensor] = []
         self.squares: list[Tensor] = []
+        self.critics = torch.zeros(starts[-1])
+        for (name, parameter), start in zip(network.named_parameters(), starts[:-1], strict=True):
+            if ".critic." in name:
+                self.critics[start : start + parameter.numel()] = 1.0
         for parameter, start in zip(parameters, starts[:-1], strict=True):
             own = slice(start, start + parameter.numel())
             self.means.append(self.mean[own].view_as(parameter))
@@ -46,7 +50,7 @@ class FlatAdam:
             self.gradient.mul_(limit / (norm + 1e-6))
         return norm
 
-    def step(self, learning_rate: float) -> None:
+    def step(self, learning_rate: float, critic_rate: float | None = None) -> None:
         """Follow the gradient: θ -= α·(m/(1-β₁ᵗ)) / (√(v/(1-β₂ᵗ)) + ε)."""
         self.steps += 1
         first, second = BETAS
@@ -55,4 +59,6 @@ class FlatAdam:
         # Both sides of the fraction are multiplied by √(1-β₂ᵗ), which saves a pass over the vector.
         scale = math.sqrt(1 - second**self.steps)
         torch.sqrt(self.square, out=self._denominator).add_(EPSILON * scale)
+        if critic_rate is not None:
+            self._denominator.div_(1 + self.critics * (critic_rate / learning_rate - 1))
         self.values.addcdiv_(self.mean, self._denominator, value=-learning_rate * scale / (1 - first**self.steps))

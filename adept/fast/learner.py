@@ -73,7 +73,11 @@ class FastLearner:
             return column.index_select(0, order).view(count, size, *column.shape[1:])
 
         advantages = shuffled(rollout.advantages)
-        costs = (advantages.mean(1, keepdim=True) - advantages) / (advantages.std(1, keepdim=True) + 1e-8)
+        if self._config.scheduler_options.get("trial") == "rollout":
+            whole = rollout.advantages
+            costs = (whole.mean() - advantages) / (whole.std() + 1e-8)
+        else:
+          costs = (advantages.mean(1, keepdim=True) - advantages) / (advantages.std(1, keepdim=True) + 1e-8)
         columns = (rows, rollout.actions, rollout.log_probs, rollout.values, rollout.returns)
         metrics = torch.empty(count, len(self._names))
         for chosen, *targets, row in zip(*map(shuffled, columns), costs, metrics, strict=True):
@@ -88,7 +92,8 @@ class FastLearner:
         network.backward(actor, critic.unsqueeze(0))
         metrics[-1] = self._adam.clip(self._config.max_gradient_norm)
         metrics[:-1] = surrogate.metrics
-        self._adam.step(plan.learning_rate)
+        alone = self._config.scheduler_options.get("trial") == "actor"
+        self._adam.step(plan.learning_rate, plan.critic_rate if alone else None)
 
     def parameters(self) -> Tensor:
         """Return a copy of the parameters as one vector."""
