@@ -140,7 +140,7 @@ class Hindsight(Controller):
             return self._made_now
         if self._dear == "samples":
             return self.epochs
-        fewest = max(min(2, self.epochs), round(self.epochs * self._share))
+        fewest = max(1 if self._trial == "floor-1" else min(2, self.epochs), round(self.epochs * self._share))
         return max(fewest, round(self.epochs * math.exp(-self._saved)))
 
     def _look(self, gains: Mapping[int, tuple[float, float]]) -> None:
