@@ -179,7 +179,8 @@ def table(trials: list[Row], shown: Iterable[str] = SETTINGS, baseline: str = BA
 
 
 def _scores(values: list[float]) -> str:
-    return f"{np.mean(values):.3g}"
+    mean = float(np.mean(values))
+    return f"{mean:.0f}" if abs(mean) >= 100 else f"{mean:.3g}"
 
 
 def _difference(values: list[float]) -> str:
