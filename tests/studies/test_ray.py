@@ -97,7 +97,8 @@ def test_a_lost_node_costs_no_number(cluster, tmp_path):
     starts = sorted(len(results.starts(cell)) for cell in results.cells)
     assert starts == [1, 2]  # one run lost its node, and began again elsewhere
     resumed = next(cell for cell in results.cells if len(results.starts(cell)) == 2)
-    assert results.starts(resumed)[1]["iteration"] >= 5  # from its checkpoint
+    # From its checkpoint, which is written after the row of its iteration: that of the last row may be missing.
+    assert results.starts(resumed)[1]["iteration"] >= 4
     assert results.starts(resumed)[1]["command"] == "adept study tiny"
     local = run_locally(study, tmp_path / "local")
     for cell in results.cells:
