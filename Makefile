@@ -15,7 +15,7 @@ demo: install  ## preset, the paper's bandit and hindsight on Pendulum: a table,
 	$(BIN)/adept demo --out runs/demo
 
 test: lint  ## lint, types, and the tests with coverage
-	$(BIN)/pytest -n 2 --dist loadfile --cov --cov-report=
+	$(BIN)/pytest --cov --cov-report=
 	@echo "Coverage of lines and branches of the schedulers, in per cent (at least 95):"
 	@$(BIN)/coverage report --include='adept/schedulers/*' --format=total --fail-under=95
 
