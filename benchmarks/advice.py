@@ -41,17 +41,17 @@ from benchmarks.page import write  # noqa: E402
 KEPT = ("iteration", "step", "score", "epochs_done", "learning_rate", "flops", "update_seconds", "approx_kl_last_epoch")
 
 
-def varied(env: str, seed: int, steps: int, factor: float = 1.0, epochs: int = 10) -> Config:
+def varied(env: str, seed: int, steps: int, factor: float, epochs: int) -> Config:
     base = preset(env, scheduler="fixed")
     rate = base.learning_rate * factor
     return replace(base, seed=seed, steps=steps, arms=(epochs,), learning_rate=rate, watch_every=1)
 
 
-def pendulum(seed: int, factor: float = 1.0, epochs: int = 10) -> Config:
+def pendulum(seed: int, factor: float, epochs: int) -> Config:
     return varied("gymnasium/Pendulum-v1", seed, 100_000, factor, epochs)
 
 
-def hopper(seed: int, factor: float = 1.0, epochs: int = 10) -> Config:
+def hopper(seed: int, factor: float, epochs: int) -> Config:
     return varied("pybullet/Hopper", seed, 100_000, factor, epochs)
 
 
@@ -67,10 +67,7 @@ def minigrid(task: str, seed: int) -> Config:
 KINDS: dict[str, tuple[float, int]] = {"short": (0.1, 10), "over": (10.0, 10), "epochs": (1.0, 30), "good": (1.0, 10)}
 """The factor of the learning rate, and the epochs."""
 CELLS: list[tuple[str, str, Config]] = [
-    *((f"short-{seed}", "short", pendulum(seed, 0.1)) for seed in (1, 2)),
-    *((f"over-{seed}", "over", pendulum(seed, 10.0)) for seed in (1, 2)),
-    *((f"epochs-{seed}", "epochs", pendulum(seed, epochs=30)) for seed in (1, 2)),
-    *((f"good-{seed}", "good", pendulum(seed)) for seed in (1, 2)),
+    *((f"{name}-{seed}", name, pendulum(seed, *how)) for name, how in KINDS.items() for seed in (1, 2)),
     *((f"solved-{seed}", "solved", cartpole(seed)) for seed in (1, 2)),
     ("solved-3", "solved", minigrid("DoorKey-6x6", 3)),
 ]
@@ -81,7 +78,7 @@ UNSEEN: list[tuple[str, str, Config]] = [
     ("solved-unseen-cartpole", "solved", cartpole(11)),
     ("solved-unseen-empty", "solved", minigrid("Empty-8x8", 11)),
 ]
-"""Other seeds and tasks, chosen before they were run and looked at once: the advice was not corrected on them.
+"""Other seeds and tasks, chosen before they are run: the advice is not corrected on them.
 
 PyBullet's presets step short (pilots: up to ten times), so that a learning rate that is wrong on purpose is × 30 there.
 """
