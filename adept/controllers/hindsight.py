@@ -132,7 +132,8 @@ class Hindsight(Controller):
             if seen and moved <= 0:
                 self._saved = _within(self._saved + self._pace)
         made = self._made()
-        return Choice(made, math.exp(_within(self._x + math.log(self.epochs / made))))
+        share = float(self._trial.removeprefix("beta-")) if self._trial.startswith("beta-") else 1.0
+        return Choice(made, math.exp(_within(self._x + share * math.log(self.epochs / made))))
 
     def _made(self) -> int:
         """Return the epochs of the next update."""
