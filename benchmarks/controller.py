@@ -55,6 +55,8 @@ SETTINGS = {
     "always-pace-0.05": "the same at half the pace",
     "pace-0.25": "`compute`: epochs come down faster",
     "gain-1-pace-0.25": "the same with gain 1, deadband 2",
+    "compute-beta-0.5": "`compute`: stride eˣ·√(K/K')",
+    "compute-beta-0": "`compute`: stride eˣ, nothing made up for",
     "share-0.5": "`compute`: to half of the epochs",
     "share-0.5-pace-0.05": "the same at half the pace",
     "share-0.5-pace-0.25": "the same faster",
