@@ -2,7 +2,7 @@
 
     pip install 'adept-rl[sb3,envpool]'
     python -m benchmarks.sb3_advice run        # resumes: runs that have a record are not run again
-    python -m benchmarks.sb3_advice report     # the tables, from the records
+    python -m benchmarks.sb3_advice report     # the table, from the records; --page puts it into docs/integrations.md
     python -m benchmarks.sb3_advice overhead   # processor time of advice, advice and none taking turns in one process
 
 `run` goes from cheap to expensive: the first task before the second, and of each the methods in question for all seeds
@@ -20,16 +20,19 @@ import csv
 import itertools
 import platform
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.page import write
 from benchmarks.sb3_record import recorder
 
-OUT = Path(__file__).parent.parent / "results" / "sb3-advice"
+ROOT = Path(__file__).resolve().parent.parent
+OUT = ROOT / "results" / "sb3-advice"
+INTEGRATIONS = ROOT / "docs" / "integrations.md"
 TASKS = {"CartPole-v1": 61_440, "Acrobot-v1": 61_440, "Pendulum-v1": 81_920, "Hopper-v4": 102_400}
 """Environment steps of each task. All settings are SB3's defaults: one environment, 2048 steps, lr 3e-4, K = 10."""
 POOLED = ("Hopper-v4",)
@@ -38,8 +41,14 @@ EPOCHS = (3, 10, 20)
 RATES = (1e-4, 3e-4, 1e-3)
 GRID = tuple(f"fixed-{epochs}-{rate:g}" for epochs, rate in itertools.product(EPOCHS, RATES))
 QUESTION = ("default", "hindsight", "hindsight-compute")
-METHODS = (*QUESTION, *(cell for cell in GRID if cell != "fixed-10-0.0003"))
-"""`default` is the middle of the grid."""
+CELLS = tuple("default" if cell == "fixed-10-0.0003" else cell for cell in GRID)
+"""The grid, whose middle is the default."""
+METHODS = tuple(dict.fromkeys((*QUESTION, *CELLS)))
+LABELS = {
+    "default": "default: K = 10, learning rate 0.0003",
+    "hindsight": '`"hindsight"`',
+    "hindsight-compute": "the same, compute dear",
+}
 SEEDS = (1, 2, 3, 4, 5)
 COLUMNS = ("step", "gradient_steps", "episode_return", "seconds", "cpu_seconds", "epochs", "stride")
 
@@ -118,7 +127,11 @@ def cells(options: argparse.Namespace) -> Iterator[tuple[str, str, int, Path]]:
         for methods in (QUESTION, METHODS[len(QUESTION) :]):
             for seed, method in itertools.product(options.seeds, methods):
                 if method in options.methods:
-                    yield task, method, seed, options.out / task / f"{method}-seed{seed}.csv"
+                    yield task, method, seed, record_path(options.out, task, method, seed)
+
+
+def record_path(out: Path, task: str, method: str, seed: int) -> Path:
+    return out / task / f"{method}-seed{seed}.csv"
 
 
 def run(options: argparse.Namespace) -> None:
@@ -153,44 +166,69 @@ def read(path: Path) -> dict[str, float]:
     }
 
 
+def records(out: Path) -> dict[str, dict[str, list[dict[str, float]]]]:
+    """Return the figures of the runs that have a record, by task and method."""
+    found: dict[str, dict[str, list[dict[str, float]]]] = {}
+    for task, method, seed in itertools.product(TASKS, METHODS, SEEDS):
+        path = record_path(out, task, method, seed)
+        if path.exists():
+            found.setdefault(task, {}).setdefault(method, []).append(read(path))
+    return found
+
+
 def report(options: argparse.Namespace) -> None:
-    """Print a table for each task with records: means over seeds ± standard errors."""
-    for task in options.tasks:
-        found: dict[str, list[dict[str, float]]] = {}
-        for name, method, _, path in cells(options):
-            if name == task and path.exists():
-                found.setdefault(method, []).append(read(path))
-        if found:
-            print("\n".join(table(task, found, seeds=len(options.seeds))))
+    """Print the table, or put it into docs/integrations.md."""
+    content = table(records(options.out))
+    print(write("sb3-advice", content, INTEGRATIONS) if options.page else content)
 
 
-def table(task: str, found: dict[str, list[dict[str, float]]], seeds: int) -> list[str]:
-    """Return the lines of a task's table; the best cell of the grid is named where every cell has all seeds."""
-    grid = {method: found.get(method, []) for method in METHODS if method == "default" or method in GRID}
-    missing = sum(seeds - len(runs) for runs in grid.values())
-    best = max(grid, key=lambda method: np.mean([run["mean"] for run in grid[method]])) if not missing else ""
-    lines = [
-        f"\n### {task}, {TASKS[task]:,} steps\n",
-        "| method | seeds | return at the end | mean return | gradient steps | processor s | last stride |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for method in dict.fromkeys([*QUESTION, *([best] if best else [])]):
-        if method in found:
-            label = f"best of the grid: {method}" if method == best else method
-            lines.append(f"| {label} | {len(found[method])}/{seeds} | {_row(found[method])} |")
+def table(found: Mapping[str, Mapping[str, Sequence[dict[str, float]]]]) -> str:
+    """Return a row for each task and method in question, and for the best cell of the grid where it is complete."""
+    names = ("task", "setting", "return at the end", "mean return over the run", "better cells", "gradient steps")
+    lines = [f"| {' | '.join(names)} | processor time |", "| --- | --- | ---: | ---: | ---: | ---: | ---: |"]
+    missing = 0
+    for task, methods in found.items():
+        done = {method: len(methods.get(method, ())) for method in METHODS}
+        missing += sum(len(SEEDS) - count for count in done.values())
+        complete = all(done[method] == len(SEEDS) for method in CELLS)
+        grid = {method: _mean(methods[method], "mean") for method in CELLS} if complete else {}
+        best = [max(grid, key=lambda method: grid[method])] if complete else []
+        for method in dict.fromkeys([*QUESTION, *best]):
+            if runs := methods.get(method):
+                better = sum(score > _mean(runs, "mean") for score in grid.values())
+                cells = (
+                    task,
+                    ("best of the grid: " if method in best else "") + _label(method, done[method]),
+                    _error(runs, "final"),
+                    _error(runs, "mean"),
+                    f"{better} of {len(CELLS)}" if complete else "",
+                    _share(runs, methods, "gradient_steps"),
+                    _share(runs, methods, "cpu_seconds"),
+                )
+                lines.append(f"| {' | '.join(cells)} |")
     if missing:
-        lines.append(f"\nOf the grid's {len(grid) * seeds} runs {missing} are missing: no best cell is named.")
-    return lines
+        lines.append(f"\n{missing} of {len(found) * len(METHODS) * len(SEEDS)} runs are missing.")
+    return "\n".join(lines)
 
 
-def _row(runs: Sequence[dict[str, float]]) -> str:
-    def shown(name: str, digits: int) -> str:
-        values = np.array([run[name] for run in runs])
-        error = f" ± {values.std(ddof=1) / np.sqrt(len(values)):.{digits}f}" if len(values) > 1 else ""
-        return f"{values.mean():.{digits}f}{error}"
+def _label(method: str, seeds: int) -> str:
+    name = LABELS.get(method) or "K = {1}, learning rate {2}".format(*method.split("-", 2))
+    return name if seeds == len(SEEDS) else f"{name} ({seeds} of {len(SEEDS)} seeds)"
 
-    steps, cpu = (float(np.mean([run[name] for run in runs])) for name in ("gradient_steps", "cpu_seconds"))
-    return f"{shown('final', 1)} | {shown('mean', 1)} | {steps:,.0f} | {cpu:.0f} | {shown('stride', 2)}"
+
+def _mean(runs: Sequence[dict[str, float]], name: str) -> float:
+    return float(np.mean([run[name] for run in runs]))
+
+
+def _error(runs: Sequence[dict[str, float]], name: str) -> str:
+    """Return a mean over seeds and its standard error."""
+    error = f" ± {np.std([run[name] for run in runs], ddof=1) / len(runs) ** 0.5:.0f}" if len(runs) > 1 else ""
+    return f"{_mean(runs, name):.0f}{error}"
+
+
+def _share(runs: Sequence[dict[str, float]], methods: Mapping[str, Sequence[dict[str, float]]], name: str) -> str:
+    """Return a mean over seeds as a share of the default's."""
+    return f"{100 * _mean(runs, name) / _mean(methods['default'], name):.0f} %" if "default" in methods else ""
 
 
 def overhead(options: argparse.Namespace) -> None:
@@ -230,13 +268,16 @@ def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
-    for name, call in (("run", run), ("report", report)):
-        command = commands.add_parser(name)
-        command.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
-        command.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
-        command.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
-        command.add_argument("--out", type=Path, default=OUT)
-        command.set_defaults(call=call)
+    running = commands.add_parser("run")
+    running.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+    running.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
+    running.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
+    running.add_argument("--out", type=Path, default=OUT)
+    running.set_defaults(call=run)
+    reporting = commands.add_parser("report")
+    reporting.add_argument("--page", action="store_true", help="into docs/integrations.md instead of printing")
+    reporting.add_argument("--out", type=Path, default=OUT)
+    reporting.set_defaults(call=report)
     measuring = commands.add_parser("overhead")
     measuring.add_argument("--tasks", nargs="+", default=["CartPole-v1", "Pendulum-v1"])
     measuring.add_argument("--iterations", type=int, default=21)

@@ -1,0 +1,54 @@
+"""The table of benchmarks/sb3_advice.py, on records whose figures are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks import sb3_advice
+from benchmarks.page import written
+
+HEADER = ",".join([*sb3_advice.COLUMNS, "made_with"])
+
+
+def record(out: Path, method: str, seed: int, returns: tuple[float, float], steps: int, seconds: float) -> None:
+    path = sb3_advice.record_path(out, "CartPole-v1", method, seed)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = [f"2048,0,{returns[0]},1,0.5,10,1,it", f"4096,{steps},{returns[1]},9,{seconds},10,2,"]
+    path.write_text("\n".join([HEADER, *rows]) + "\n", encoding="utf-8")
+
+
+def rows(out: Path) -> list[list[str]]:
+    lines = sb3_advice.table(sb3_advice.records(out)).splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def test_a_run_is_read_by_hand(tmp_path: Path) -> None:
+    record(tmp_path, "default", 1, (10.0, 30.0), 640, 4.0)
+    path = sb3_advice.record_path(tmp_path, "CartPole-v1", "default", 1)
+    figures = {"final": 30.0, "mean": 20.0, "gradient_steps": 640.0, "cpu_seconds": 4.0, "stride": 2.0}
+    assert sb3_advice.read(path) == figures
+
+
+def test_the_best_cell_is_named_once_the_grid_is_complete(tmp_path: Path) -> None:
+    for seed in sb3_advice.SEEDS:
+        for number, method in enumerate(sb3_advice.CELLS):  # the default, fifth of nine, has a mean return of 40 + seed
+            record(tmp_path, method, seed, (0.0, 20.0 * number + 2 * seed), 640, 4.0)
+        record(tmp_path, "hindsight", seed, (0.0, 126.0), 320, 3.0)  # a mean of 63, behind the cells with 73 and 83
+    default, hindsight, best, _, note = rows(tmp_path)
+    # The seeds' means are 41 to 45: their standard deviation is √2.5, and its error √0.5.
+    assert default[1:] == ["default: K = 10, learning rate 0.0003", "86 ± 1", "43 ± 1", "4 of 9", "100 %", "100 %"]
+    assert hindsight[1:] == ['`"hindsight"`', "126 ± 0", "63 ± 0", "2 of 9", "50 %", "75 %"]
+    assert best[1:4] == ["best of the grid: K = 20, learning rate 0.001", "166 ± 1", "83 ± 1"]
+    assert note == ["5 of 55 runs are missing."]  # those of `hindsight-compute`
+
+
+def test_missing_runs_are_said_and_no_best_cell_is_named(tmp_path: Path) -> None:
+    record(tmp_path, "default", 1, (10.0, 30.0), 640, 4.0)
+    default, _, note = rows(tmp_path)
+    assert default[1:] == ["default: K = 10, learning rate 0.0003 (1 of 5 seeds)", "30", "20", "", "100 %", "100 %"]
+    assert note == ["54 of 55 runs are missing."]
+
+
+def test_the_page_says_what_the_records_say() -> None:
+    page = sb3_advice.INTEGRATIONS.read_text(encoding="utf-8")
+    assert written(page, "sb3-advice", sb3_advice.table(sb3_advice.records(sb3_advice.OUT))) == page
