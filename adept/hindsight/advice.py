@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -22,11 +23,14 @@ CLEAR = 2.0
 """Standard errors of the other differences."""
 WORTHWHILE = 0.25
 """A step twice as long must gain this share more than the one taken before it is recommended."""
+ABSENT = 1.645
+"""Standard errors above a gain that is said to be absent: the upper end of a one-sided interval of 95 %."""
 REST = 0.15
 """Epochs whose gain is surely less than this share of what those before them gained count as gaining nothing."""
 FAR = 0.05
 """KL of an update beyond which gains and slope, which are of first order, say little; the controller's limit, too."""
 STAGES = ("first", "middle", "last")
+_TWO_THIRDS = ("first two thirds", "last two thirds")
 
 
 @dataclass(frozen=True)
@@ -109,13 +113,14 @@ def advise(columns: Columns, *, epoch_flops: float | None = None) -> Advice:
     table = {name: np.asarray(values, np.float64).ravel() for name, values in columns.items()}
     judged = np.flatnonzero(np.isfinite(table.get("slope_z", np.zeros(0))))
     whole = _finding(table, judged)
-    stages = tuple(_finding(table, part) for part in np.array_split(judged, len(STAGES)))
+    parts = np.array_split(judged, len(STAGES))
+    stages = _stages(table, parts)
     if whole.updates < FEWEST:
         said = {0: "No update was", 1: "Only 1 update was"}.get(len(judged), f"Only {len(judged)} updates were")
         return Advice(whole, stages, (f"{said} judged: too few to say anything.",))
     strides = table.get("stride", np.zeros(0))
     stride = float(strides[-1]) if len(strides) else None
-    sentences = [*_on_direction(whole, stages, stride), *_on_epochs(table, whole, epoch_flops, stride)]
+    sentences = [*_on_direction(table, parts, whole, stages, stride), *_on_epochs(table, whole, epoch_flops, stride)]
     return Advice(whole, stages, tuple(sentences) or (f"{whole.updates} judged updates say nothing clear.",))
 
 
@@ -133,6 +138,18 @@ def _finding(table: Mapping[str, Floats], rows: npt.NDArray[np.int64]) -> Findin
         len(rows), slope=slope, kl=_kl(table, rows), worth=_mean(worth[rows]), longer=longer, shorter=shorter
     )
     return replace(_with_epochs(found, table, rows), direction=_direction(found))
+
+
+def _stages(table: Mapping[str, Floats], parts: Sequence[npt.NDArray[np.int64]]) -> tuple[Finding, ...]:
+    """Return what each third of a run says.
+
+    Steps that seem short, but after which the KL grows beyond what can be judged, are not to be lengthened.
+    """
+    found = [_finding(table, part) for part in parts]
+    for number, stage in enumerate(found):
+        if stage.direction == "short" and any(later.kl > FAR for later in found[number + 1 :]):
+            found[number] = replace(stage, direction="unknown")
+    return tuple(found)
 
 
 def _direction(found: Finding) -> Direction:
@@ -181,13 +198,16 @@ def _with_epochs(found: Finding, table: Mapping[str, Floats], rows: npt.NDArray[
         gained = _mean(paths[epoch])
         later = [_mean(paths[other] - paths[epoch]) for other in paths if other > epoch]
         # Absence of a gain is said where even the upper ends of the intervals are small.
-        if gained.sure > CLEAR and all(each.value + CLEAR * each.error < REST * gained.value for each in later):
+        if gained.sure > CLEAR and all(each.value + ABSENT * each.error < REST * gained.value for each in later):
             return replace(found, epochs=epochs, enough=epoch, rest=later[-1])
     return replace(found, epochs=epochs)
 
 
-def _on_direction(whole: Finding, stages: tuple[Finding, ...], stride: float | None) -> list[str]:
-    """Return one sentence on the whole run, or one for each third that says something.
+def _on_direction(
+    table: Mapping[str, Floats], parts: Sequence[npt.NDArray[np.int64]], whole: Finding, stages: tuple[Finding, ...],
+    stride: float | None,
+) -> list[str]:  # fmt: skip
+    """Return one sentence on the whole run, or one for thirds that say the same.
 
     The latter where thirds differ, and where updates stopped short but no longer do so at the end: a solved task.
     """
@@ -197,11 +217,14 @@ def _on_direction(whole: Finding, stages: tuple[Finding, ...], stride: float | N
     past = whole.direction == "short" and bool(known) and last.updates >= FEWEST and last.slope.sure < CLEAR
     if len(set(known)) <= 1 and whole.direction != "unknown" and not past:
         return [_direction_text(whole, "Updates", stride)]
-    return [
-        _direction_text(stage, f"In the {name} third of the run updates", stride)
-        for name, stage in zip(STAGES, stages, strict=True)
-        if stage.direction != "unknown"
-    ]
+    sentences = []
+    for direction, group in itertools.groupby(range(len(stages)), key=lambda number: stages[number].direction):
+        numbers = list(group)
+        if direction != "unknown":
+            found = replace(_finding(table, np.concatenate([parts[number] for number in numbers])), direction=direction)
+            when = f"{STAGES[numbers[0]]} third" if len(numbers) == 1 else _TWO_THIRDS[numbers[0]]
+            sentences.append(_direction_text(found, f"In the {when} of the run updates", stride))
+    return sentences
 
 
 def _direction_text(found: Finding, subject: str, stride: float | None) -> str:

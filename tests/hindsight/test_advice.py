@@ -164,8 +164,35 @@ def test_what_is_over_at_the_end_is_said_of_its_third_alone():
     advice = advise({name: np.concatenate([early[name], late[name]]) for name in names})
     assert advice.whole.direction == "short"
     assert advice.stages[2].direction == "unknown"
-    assert advice.sentences[0].startswith("In the first third of the run updates stop short")
-    assert not any(sentence.startswith("Updates stop short") for sentence in advice.sentences)
+    assert [stage.direction for stage in advice.stages[:2]] == ["short", "short"]
+    assert advice.sentences[0].startswith("In the first two thirds of the run updates stop short")
+    assert " over 80 updates)" in advice.sentences[0]  # two thirds of 60 + 60, judged together
+    assert "stop short" not in " ".join(advice.sentences[1:])
+
+
+def test_thirds_that_stop_short_before_the_run_blows_up_are_not_to_be_lengthened():
+    """The learning rate is too large although the first updates seem short: their KL is on its way up."""
+    table = columns(z=2.0, lengths=(0.5, 1.9))
+    rows = len(table["slope_z"])
+    table["approx_kl_last_epoch"] = np.where(np.arange(rows) < rows // 3, 0.04, 8.0)
+    advice = advise(table)
+    assert [stage.direction for stage in advice.stages] == ["unknown", "over", "over"]
+    assert "stop short" not in str(advice)
+    # Where the KL came down instead, the last third speaks for itself.
+    table["approx_kl_last_epoch"] = table["approx_kl_last_epoch"][::-1].copy()
+    assert [stage.direction for stage in advise(table).stages] == ["over", "over", "short"]
+
+
+def test_the_absence_of_a_gain_is_a_one_sided_test():
+    """The last epochs' gain is 0 on average; its interval of 95 % on one side must end below 15 % of the first's."""
+    table = columns(gains={4: 1.0, 8: 1.0}, updates=16, every=1, noise=0.0)
+    table["update_worth"] = table["gain/4"].copy()
+    judged = np.arange(1, 16)  # the first row judges no update
+    gained = table["gain/4"][judged].mean()
+    for errors, enough in ((0.9, 4), (1.1, 0)):  # of the largest standard error that may be
+        spread = errors * 0.15 * gained / 1.645 * np.sqrt(15) * np.where(judged % 2, 1.0, -1.0)
+        table["update_worth"][judged] = table["gain/4"][judged] + spread - spread.mean()
+        assert advise(table).whole.enough == enough, errors
 
 
 @pytest.mark.parametrize("seed", range(20))
