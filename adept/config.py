@@ -38,7 +38,8 @@ class Config:
     arms: tuple[int, ...] = (4, 2, 1)
     """update epochs that a bandit chooses from, for example 10 5 1; fixed and controllers take one number"""
     scheduler_options: dict[str, float | str] = field(default_factory=dict)
-    """options of the scheduler by name, for example exploration 5 or scale auto; `adept train` has a flag for each"""
+    """options of the scheduler by name, for example exploration 5; `adept train` has a flag for each, and for ucb and
+    thompson --scale auto, which standardises rewards and tries every arm once"""
     reward_source: RewardSource = "gae-return"
     """reward of a bandit: the rollout's mean GAE return, or its mean episode return"""
     seed: int = 1
@@ -94,8 +95,8 @@ class Config:
     """iterations after which all environments restart, so that an interrupted run resumes exactly"""
     watch: bool = True
     """judge updates on the next rollout (docs/hindsight.md); changes no other number"""
-    watch_every: int = 5
-    """iterations between two judged updates"""
+    watch_every: int = 0
+    """iterations between two judged updates; 0 is every 5th, or more often in runs with fewer than 200"""
     watch_rows: int = 2048
     """most rows of a rollout that judge an update, drawn at random"""
 
@@ -127,10 +128,11 @@ class Config:
             "rollout_length",
             "minibatch_size",
             "restart_every",
-            "watch_every",
             "watch_rows",
         ):
             self._require(name, isinstance(getattr(self, name), int) and getattr(self, name) >= 1, "a whole number ≥ 1")
+        every = self.watch_every
+        self._require("watch_every", isinstance(every, int) and every >= 0, "a whole number ≥ 0, where 0 is automatic")
         self._require("environments", self.environments <= LARGEST_COUNT, f"at most {LARGEST_COUNT:,}")
         self._require("arms", max(self.arms) <= LARGEST_EPOCHS, f"at most {LARGEST_EPOCHS:,} epochs each")
         if self.batch_size > LARGEST_ROLLOUT:
@@ -215,6 +217,11 @@ class Config:
     def iterations(self) -> int:
         """Whole iterations within the budget of steps."""
         return self.steps // self.batch_size
+
+    @property
+    def watch_interval(self) -> int:
+        """Iterations between two judged updates, such that about 40 of a run are judged, or all of fewer."""
+        return self.watch_every or max(1, min(5, self.iterations // 40))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the canonical form, which `from_dict` reads and ids are made of.

@@ -38,7 +38,7 @@ def preset_plan(config: Config, epochs: int, learning_rate: float) -> Plan:
 class Verdict(Protocol):
     """What the next rollout says of the last update, as `adept.hindsight` judges it."""
 
-    def evidence(self, *, kl: float, clip_fraction: float, epochs_done: int) -> Evidence:
+    def evidence(self, *, kl: float, clip_fraction: float | None, epochs_done: int) -> Evidence:
         """Return it as a controller takes it, with what the update itself left behind."""
 
 
@@ -73,6 +73,7 @@ class Planner:
         self._augmentation = config.augmentation if self._augmentations else None
         self._choice = Choice(max(config.arms))
         self._last: dict[str, Any] | None = None
+        """what the last epoch left behind, JSON-safe: None for a number that was not finite"""
 
     def plan(self, iteration: int, rollout: Rollout, verdict: Verdict | None = None) -> Plan:
         """Credit the previous choices with what this rollout tells of them, and make the next plan."""
@@ -116,13 +117,17 @@ class Planner:
     def finish(self, epoch: Epoch) -> None:
         """Take note of the last epoch of an update, part of the evidence for the next plan."""
         if self.controller is not None:
-            kl, clip_fraction = epoch["approx_kl"], epoch["clip_fraction"]
-            self._last = {"kl": kl, "clip_fraction": clip_fraction, "epochs_done": epoch.index}
+            left = {"kl": epoch["approx_kl"], "clip_fraction": epoch["clip_fraction"]}
+            self._last = {name: value if math.isfinite(value) else None for name, value in left.items()}
+            self._last["epochs_done"] = epoch.index
 
     def _evidence(self, rollout: Rollout, verdict: Verdict | None) -> Evidence | None:
         if self._last is None:
             return None
-        evidence = Evidence(**self._last) if verdict is None else verdict.evidence(**self._last)
+        last = {**self._last, "kl": math.inf if self._last["kl"] is None else self._last["kl"]}
+        evidence = Evidence(**last) if verdict is None else verdict.evidence(**last)
+        if not self.wants_slope:  # watching may have measured one all the same: it changes no number of a run
+            evidence = replace(evidence, slope_z=None)
         return replace(evidence, explained_variance=rollout.explained_variance)
 
     def record(self) -> dict[str, float]:

@@ -84,8 +84,8 @@ class Trainer:
             verdict = self.watch.judge(self.iteration, rollout, slope=self.planner.wants_slope)
             judged = time.perf_counter()
             plan = self.planner.plan(self.iteration, rollout, verdict)
-            epochs = self._update(rollout, plan)
-            metrics = self._metrics(epochs)
+            epochs, undone = self._update(rollout, plan)
+            metrics = self._metrics(epochs, undone=undone)
             updated = time.perf_counter()
             self._count(rollout, epochs)
             self._seconds += updated - started
@@ -131,21 +131,22 @@ class Trainer:
             "learning_rate": plan.learning_rate,
         }
 
-    def _update(self, rollout: Rollout, plan: Plan) -> list[Epoch]:
-        """Carry out a plan, to its end or to the first epoch after which a rule says stop; return the epochs made.
+    def _update(self, rollout: Rollout, plan: Plan) -> tuple[list[Epoch], bool]:
+        """Carry out a plan, to its end or to the first epoch after which a rule says stop.
 
-        An epoch that the controller's guard stops is undone.
+        Return the epochs made, and whether the controller's guard undid the last of them.
         """
         seed = stream_seed(self.config.seed, "held-out", self.iteration) if self.rules else 0
         for rule in self.rules:
             rollout = rule.start(self.learner, rollout, plan, seed)
         made: list[Epoch] = []
+        undone = False
         self.watch.begin(self.iteration)
         before = self.learner.snapshot() if self.planner.guards else None
         for epoch in self.learner.epochs(rollout, plan):
             made.append(epoch)
             if before is not None:
-                if self.planner.stops(epoch):
+                if undone := self.planner.stops(epoch):
                     self.learner.restore(before)
                     break
                 before = self.learner.snapshot()
@@ -153,11 +154,11 @@ class Trainer:
             if any(rule.stop(epoch) for rule in self.rules):
                 break
         self.planner.finish(made[-1])
-        return made
+        return made, undone
 
-    def _metrics(self, epochs: list[Epoch]) -> Record:
+    def _metrics(self, epochs: list[Epoch], *, undone: bool) -> Record:
         """Return the update's mean metrics; the deviation of the ratio where a rule goes by it."""
-        metrics = mean_metrics(epochs)
+        metrics = mean_metrics(epochs, undone=undone)
         asked = {rule.metric for rule in self.rules}
         return {name: value for name, value in metrics.items() if name != "ratio_deviation" or name in asked}
 

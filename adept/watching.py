@@ -48,7 +48,7 @@ class LearnerWeights:
 class Watch:
     """Hold what the next rollout needs to judge an update, and let it judge.
 
-    An iteration is *due* where its rollout judges the gains of the update before it: every `watch_every` iterations.
+    An iteration is *due* where its rollout judges the gains of the update before it: every `watch_interval` iterations.
     The slope comes with the gains, and whenever it is asked for where a controller goes by slopes.
     """
 
@@ -77,7 +77,7 @@ class Watch:
 
     def due(self, iteration: int) -> bool:
         """Whether the rollout of this iteration judges gains."""
-        return self._config.watch and iteration > 0 and iteration % self._config.watch_every == 0
+        return self._config.watch and iteration > 0 and iteration % self._config.watch_interval == 0
 
     def judge(self, iteration: int, rollout: Rollout, *, slope: bool = False) -> Verdict | None:
         """Return what this rollout says of the update before it; None where nothing is due and no slope asked for."""

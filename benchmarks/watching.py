@@ -33,6 +33,7 @@ def configurations() -> dict[str, Config]:
     return {
         "minigrid": preset("minigrid/DoorKey-6x6", scheduler="fixed"),
         "halfcheetah": preset("pybullet/HalfCheetah", scheduler="fixed"),
+        "pendulum": preset("envpool/Pendulum-v1", scheduler="fixed"),
         "ant": preset("pybullet/Ant", scheduler="fixed"),
         "bigfish": replace(
             bigfish,
@@ -82,7 +83,7 @@ def measure(config: Config, blocks: int) -> dict[str, float]:
         run.forget()
     found: list[tuple[tuple[float, float], tuple[float, float]]] = []
     for block in range(blocks):
-        for _ in range(config.watch_every):
+        for _ in range(config.watch_interval):
             for run in runs if block % 2 else reversed(runs):
                 run.iterate()
         found.append((runs[0].forget(), runs[1].forget()))

@@ -39,7 +39,7 @@ def test_advice_on_a_run(run: Path, capsys: Any) -> None:
     told = json.loads(capsys.readouterr().out)
     assert told["whole"]["direction"] == "short"
     assert len(told["stages"]) == 3
-    assert told["whole"]["rest"] == {"value": None, "error": None}
+    assert told["whole"]["rest"] == {"value": None, "error": None, "updates": 0}
 
 
 def test_a_folder_that_holds_no_run(tmp_path: Path, capsys: Any) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -59,6 +60,8 @@ def test_the_augmentation_is_the_presets_or_a_bandits() -> None:
 class Scripted(Controller):
     """A controller that remembers its evidence and lengthens its stride with every step."""
 
+    needs_slope: ClassVar[bool] = True
+
     def __init__(self, epochs: int, *, seed: int = 0) -> None:
         super().__init__(epochs, seed=seed)
         self.seen: list[Evidence | None] = []
@@ -102,3 +105,30 @@ def test_a_controller_sets_epochs_and_stride_from_what_the_update_left_behind(mo
         assert each.controller.seen[-1] == Evidence(slope_z=2.0, kl=0.75, clip_fraction=0.25, epochs_done=3)
     planner.plan(2, rollout(0.0))  # not judged this time
     assert planner.controller.seen[-1] == Evidence(kl=0.75, clip_fraction=0.25, epochs_done=3)  # type: ignore[union-attr]
+
+
+def test_a_slope_that_nobody_asked_for_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Watching measures slopes with its gains; a controller that does not want one chooses as without watching."""
+    monkeypatch.setitem(CONTROLLERS, "scripted", Scripted)
+    monkeypatch.setattr(Scripted, "wants_slope", property(lambda controller: len(controller.seen) != 1))
+    planner = Planner(make_config(scheduler="scripted", arms=(8,)))
+    for _ in range(3):
+        planner.plan(0, rollout(0.0), Judged())
+        planner.finish(last_epoch(1, 0.25, 0.5))
+    assert isinstance(planner.controller, Scripted)
+    assert [seen and seen.slope_z for seen in planner.controller.seen] == [None, None, 2.0]
+
+
+def test_a_kl_that_is_not_finite_reaches_the_guard_and_the_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CONTROLLERS, "scripted", Scripted)
+    config = make_config(scheduler="scripted", arms=(8,))
+    for kl in (math.inf, math.nan):
+        planner = Planner(config)
+        planner.plan(0, rollout(0.0))
+        planner.finish(last_epoch(1, kl, math.nan))
+        resumed = Planner(config)
+        resumed.load(json.loads(json.dumps(planner.state(), allow_nan=False)))
+        for each in (planner, resumed):
+            each.plan(1, rollout(0.0))
+            assert isinstance(each.controller, Scripted)
+            assert each.controller.seen[-1] == Evidence(kl=math.inf, clip_fraction=None, epochs_done=1)

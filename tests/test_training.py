@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -221,6 +223,27 @@ def test_a_loss_that_is_not_a_number_stops_the_run() -> None:
         next(iter(trainer.network.parameters())).fill_(float("nan"))
     with pytest.raises(ValueError, match="finite"):
         list(trainer)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_an_update_that_the_guard_undoes_does_not_end_the_run(fast: bool) -> None:
+    """One update with an absurd learning rate: its first epoch is undone, and the run goes on from where it was."""
+    config = tiny_config("Identity-v0", scheduler="hindsight", arms=(3,))
+    trainer = Trainer(config, Execution(fast=fast))
+    records = iter(trainer)
+    next(records)
+    before = trainer.learner.parameters().clone()
+    plan = trainer.planner.plan
+    trainer.planner.plan = lambda *given: replace(plan(*given), learning_rate=1e30)  # type: ignore[method-assign]
+    blown = next(records)
+    trainer.planner.plan = plan  # type: ignore[method-assign]
+    assert torch.equal(trainer.learner.parameters(), before)
+    assert blown["epochs_done"] == 1
+    assert math.isnan(blown["approx_kl_last_epoch"])
+    json.dumps(trainer.state()[0], allow_nan=False)
+    after = next(records)
+    assert after["controller_z"] == -3.0  # it counts as having overshot
+    assert math.isfinite(after["approx_kl_last_epoch"])
 
 
 def test_an_unusable_device_is_one_line() -> None:

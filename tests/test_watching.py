@@ -194,11 +194,21 @@ def test_marked_epochs() -> None:
 
 
 def test_the_id_of_a_configuration_is_that_of_before() -> None:
-    plain = config("discrete", watch_every=5)
+    plain = config("discrete", watch_every=0)
     assert not {"watch", "watch_every", "watch_rows"} & plain.to_dict().keys()
     assert replace(plain, watch=False).id != plain.id
     assert Config.from_dict(replace(plain, watch=False).to_dict()) == replace(plain, watch=False)
     assert replace(plain, scheduler="hindsight", scheduler_options={"dear": "compute"}).id != plain.id
+
+
+def test_short_runs_are_judged_more_often() -> None:
+    """About 40 updates of a run, or all of fewer; at most every 5th unless told."""
+    rows = 8 * 32
+    for iterations, every in ((7, 1), (79, 1), (80, 2), (199, 4), (200, 5), (5000, 5)):
+        assert config("discrete", steps=iterations * rows, watch_every=0).watch_interval == every
+        assert config("discrete", steps=iterations * rows, watch_every=25).watch_interval == 25
+    judged = [math.isfinite(record["update_worth"]) for record in run(config("discrete", watch_every=0))]
+    assert judged == [False, *[True] * 6]
 
 
 def test_a_part_of_the_rows_is_drawn_without_touching_another_stream() -> None:

@@ -229,11 +229,20 @@ class ReferenceLearner:
                     self._optimizer.state[parameter][key] = torch.from_numpy(saved.copy()).to(self._device)
 
 
-def mean_metrics(epochs: Sequence[Epoch]) -> dict[str, float]:
-    """Return the means over every minibatch of every epoch of an update, and the last epoch's KL estimate."""
-    means = torch.stack([epoch.means for epoch in epochs]).mean(0).tolist()
-    metrics = dict(zip(epochs[-1].names, means, strict=True))
-    metrics["approx_kl_last_epoch"] = epochs[-1]["approx_kl"]
+def mean_metrics(epochs: Sequence[Epoch], *, undone: bool = False) -> dict[str, float]:
+    """Return the means over every minibatch of every epoch of an update, and the last epoch's KL estimate.
+
+    A last epoch that was undone may have come to numbers that are not finite: it is then left out, and what no epoch
+    tells is NaN.
+    """
+    last = epochs[-1]
+    lost = undone and not all(math.isfinite(value) for value in last.values())
+    kept = epochs[:-1] if lost else epochs
+    if not kept:
+        return dict.fromkeys((*last.names, "approx_kl_last_epoch"), math.nan)
+    means = torch.stack([epoch.means for epoch in kept]).mean(0).tolist()
+    metrics = dict(zip(last.names, means, strict=True))
+    metrics["approx_kl_last_epoch"] = kept[-1]["approx_kl"]
     if not all(math.isfinite(value) for value in metrics.values()):
         raise ValueError(f"the loss is no longer a finite number ({metrics}); lower the learning rate")
     return metrics

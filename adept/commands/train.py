@@ -126,7 +126,8 @@ def default_config(words: list[str]) -> Config:
 
     Without a scheduler the preset's epochs are fixed: the run that hindsight judges, and that others are compared with.
     """
-    named = given(words, "env", "algo", "scheduler")
+    named = given(words, "env", "algo", "scheduler", "scale")
+    scale = named.pop("scale", None)
     helping = bool({"-h", "--help"} & set(words))
     try:
         if "env" not in named and not helping:
@@ -139,7 +140,21 @@ def default_config(words: list[str]) -> Config:
     except ValueError:
         check_names(TrainOptions, "train", words, TrainOptions(preset("minigrid/DoorKey-6x6")))
         raise
+    if scale is not None:
+        knobs = knobs_of(_scaled(config, scale))
     return replace(config, scheduler_options=knobs)
+
+
+def _scaled(config: Config, scale: str) -> Config:
+    """Return the configuration with a bandit that standardises its rewards, whose exploration is then its own."""
+    if config.scheduler in CONTROLLERS or "scale" not in scheduler_options(scheduler_class(config.scheduler)):
+        raise ValueError(f"--scale is for bandits that standardise rewards (ucb, thompson), not {config.scheduler!r}")
+    if scale != "auto":
+        raise ValueError(
+            f"--scale must be auto, got {scale!r}; without it the rule is the paper's"
+        )
+    options = {name: value for name, value in config.scheduler_options.items() if name != "exploration"}
+    return replace(config, scheduler_options={**options, "scale": scale})
 
 
 def knob_docs(name: str) -> dict[str, str]:

@@ -11,16 +11,20 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from adept.hindsight.estimates import Estimate
+
 Floats = npt.NDArray[np.float64]
 Columns = Mapping[str, npt.ArrayLike]
 Direction = Literal["short", "over", "right", "unknown"]
 
 FEWEST = 8
-"""Judged updates without which nothing is said."""
+"""Judged updates without which nothing is said of a run."""
+FEWEST_OF_THIRD = 6
+"""Judged updates without which nothing is said of a third of a run."""
 SURE = 3.0
-"""Standard errors of the mean slope from which a direction is said."""
+"""Standard normal deviates from 0 beyond which something is said: noise gets there in 1 of 370 tries."""
 CLEAR = 2.0
-"""Standard errors of the other differences."""
+"""Deviates that a second sign of the same thing needs."""
 WORTHWHILE = 0.25
 """A step twice as long must gain this share more than the one taken before it is recommended."""
 ABSENT = 1.645
@@ -39,11 +43,12 @@ class Mean:
 
     value: float
     error: float
+    updates: int = 0
 
     @property
     def sure(self) -> float:
-        """How many standard errors it is from 0; 0 where there is none."""
-        return self.value / self.error if self.error > 0 else 0.0
+        """How far it is from 0 as a standard normal deviate, which few updates make small; 0 where there is none."""
+        return Estimate(self.value, self.error, max(1, self.updates - 1)).z
 
     def text(self) -> str:
         """Return the mean and its error in per cent."""
@@ -112,21 +117,22 @@ def advise(columns: Columns, *, epoch_flops: float | None = None) -> Advice:
     """
     table = {name: np.asarray(values, np.float64).ravel() for name, values in columns.items()}
     judged = np.flatnonzero(np.isfinite(table.get("slope_z", np.zeros(0))))
-    whole = _finding(table, judged)
     parts = np.array_split(judged, len(STAGES))
-    stages = _stages(table, parts)
+    whole, *thirds = _without_blown_up([_finding(table, rows) for rows in (judged, *parts)])
+    stages = tuple(thirds)
     if whole.updates < FEWEST:
         said = {0: "No update was", 1: "Only 1 update was"}.get(len(judged), f"Only {len(judged)} updates were")
         return Advice(whole, stages, (f"{said} judged: too few to say anything.",))
     strides = table.get("stride", np.zeros(0))
     stride = float(strides[-1]) if len(strides) else None
-    sentences = [*_on_direction(table, parts, whole, stages, stride), *_on_epochs(table, whole, epoch_flops, stride)]
+    sentences = _on_direction(table, parts, whole, stages, stride)
+    sentences += _on_epochs(table, whole, epoch_flops, stride, rate_said=any("rate, " in each for each in sentences))
     return Advice(whole, stages, tuple(sentences) or (f"{whole.updates} judged updates say nothing clear.",))
 
 
 def _finding(table: Mapping[str, Floats], rows: npt.NDArray[np.int64]) -> Finding:
     """Return what the updates judged at some rows say."""
-    if len(rows) < FEWEST:
+    if len(rows) < FEWEST_OF_THIRD:
         return Finding(len(rows))
     slope = _mean(table["slope_z"][rows])
     worth = table.get("update_worth", np.full(len(table["slope_z"]), np.nan))
@@ -140,16 +146,20 @@ def _finding(table: Mapping[str, Floats], rows: npt.NDArray[np.int64]) -> Findin
     return replace(_with_epochs(found, table, rows), direction=_direction(found))
 
 
-def _stages(table: Mapping[str, Floats], parts: Sequence[npt.NDArray[np.int64]]) -> tuple[Finding, ...]:
-    """Return what each third of a run says.
+def _without_blown_up(findings: list[Finding]) -> list[Finding]:
+    """Return the whole run's finding and those of its thirds, less the advice to lengthen steps that blow up later.
 
-    Steps that seem short, but after which the KL grows beyond what can be judged, are not to be lengthened.
+    Steps may seem short, and still a later third has a KL that is too large for any judgement.
     """
-    found = [_finding(table, part) for part in parts]
-    for number, stage in enumerate(found):
-        if stage.direction == "short" and any(later.kl > FAR for later in found[number + 1 :]):
-            found[number] = replace(stage, direction="unknown")
-    return tuple(found)
+
+    def lengthened(number: int, found: Finding) -> bool:
+        later = findings[max(2, number + 1) :]  # for the whole run: the second and the last third
+        return found.direction == "short" and any(each.kl > FAR for each in later)
+
+    return [
+        replace(found, direction="unknown") if lengthened(number, found) else found
+        for number, found in enumerate(findings)
+    ]
 
 
 def _direction(found: Finding) -> Direction:
@@ -160,11 +170,11 @@ def _direction(found: Finding) -> Direction:
         return "over"
     if slope.sure > SURE:
         worthwhile = longer.sure > CLEAR and longer.value > WORTHWHILE * abs(worth.value)
-        return "short" if worthwhile or not known else "right" if worth.sure > CLEAR else "unknown"
+        return "short" if worthwhile or not known else "right" if worth.sure > SURE else "unknown"
     if slope.sure < -SURE or worth.sure < -SURE or shorter.sure > SURE:
         return "over"
     settled = not known or longer.value < WORTHWHILE * abs(worth.value)
-    return "right" if worth.sure > CLEAR and settled else "unknown"
+    return "right" if worth.sure > SURE and settled else "unknown"
 
 
 def _kl(table: Mapping[str, Floats], rows: npt.NDArray[np.int64]) -> float:
@@ -207,15 +217,9 @@ def _on_direction(
     table: Mapping[str, Floats], parts: Sequence[npt.NDArray[np.int64]], whole: Finding, stages: tuple[Finding, ...],
     stride: float | None,
 ) -> list[str]:  # fmt: skip
-    """Return one sentence on the whole run, or one for thirds that say the same.
-
-    The latter where thirds differ, and where updates stopped short but no longer do so at the end: a solved task.
-    """
-    said = [stage.direction for stage in stages if stage.updates >= FEWEST]
-    known = [direction for direction in said if direction != "unknown"]
-    last = stages[-1]
-    past = whole.direction == "short" and bool(known) and last.updates >= FEWEST and last.slope.sure < CLEAR
-    if len(set(known)) <= 1 and whole.direction != "unknown" and not past:
+    """Return one sentence on the whole run, or one for thirds that say the same where others do not."""
+    known = {stage.direction for stage in stages} - {"unknown"}
+    if whole.direction != "unknown" and known <= {whole.direction} and _lasts(whole, stages):
         return [_direction_text(whole, "Updates", stride)]
     sentences = []
     for direction, group in itertools.groupby(range(len(stages)), key=lambda number: stages[number].direction):
@@ -224,32 +228,50 @@ def _on_direction(
             found = replace(_finding(table, np.concatenate([parts[number] for number in numbers])), direction=direction)
             when = f"{STAGES[numbers[0]]} third" if len(numbers) == 1 else _TWO_THIRDS[numbers[0]]
             sentences.append(_direction_text(found, f"In the {when} of the run updates", stride))
+    if not sentences and whole.direction != "unknown":
+        on_average = _direction_text(whole, "On average over the run updates", stride, try_it=False)
+        sentences.append(f"{on_average} No third of it alone shows this.")
     return sentences
 
 
-def _direction_text(found: Finding, subject: str, stride: float | None) -> str:
+def _lasts(whole: Finding, stages: tuple[Finding, ...]) -> bool:
+    """Say whether what the whole run says on average holds in every third, at least by its sign.
+
+    Updates that stopped short must still do so at the end: on a solved task they did once.
+    """
+    judged = [stage for stage in stages if stage.updates >= FEWEST_OF_THIRD]
+    if not judged or whole.direction == "right":
+        return True
+    if whole.direction == "short":
+        return all(stage.slope.value > 0 for stage in judged) and judged[-1].slope.sure >= CLEAR
+    return all(stage.slope.value < 0 or stage.worth.value < 0 or stage.kl > FAR for stage in judged)
+
+
+def _direction_text(found: Finding, subject: str, stride: float | None, *, try_it: bool = True) -> str:
     slope = f"mean slope z {found.slope.value:+.2f} ± {found.slope.error:.2f} over {found.updates} updates"
     known = not math.isnan(found.worth.value)
     worth = f": they gain {found.worth.text()} of a standard deviation of the advantage" if known else ""
     if found.direction == "short":
         further = "" if math.isnan(found.longer.value) else f"; a step twice as long would add {found.longer.text()}"
         instead = "Try a larger learning rate, × 1.5 to 2, or `--scheduler hindsight`."
-        return f"{subject} stop short ({slope}){worth}{further}. {_set(stride) or instead}"
+        return f"{subject} stop short ({slope}){worth}{further}.{_next(stride, instead if try_it else '')}"
     if found.direction == "over":
         half = f"; half the step would add {found.shorter.text()}" if found.shorter.sure > CLEAR else ""
         if found.kl > FAR:
             slope, half = f"median KL {found.kl:.2g}, {slope}", f"; above a KL of {FAR} such estimates say little"
         instead = "Try a smaller learning rate, ÷ 2, fewer epochs, or `--scheduler hindsight`."
-        return f"{subject} overshoot ({slope}){worth}{half}. {_set(stride) or instead}"
+        return f"{subject} overshoot ({slope}){worth}{half}.{_next(stride, instead if try_it else '')}"
     return f"{subject} are about as long as they should be ({slope}){worth}."
 
 
-def _set(stride: float | None) -> str:
-    return "" if stride is None else f"The controller's stride is {stride:.2g} at the end."
+def _next(stride: float | None, instead: str) -> str:
+    """Return what a controller did, or else what to try."""
+    said = instead if stride is None else f"The controller's stride is {stride:.2g} at the end."
+    return f" {said}" if said else ""
 
 
 def _on_epochs(
-    table: Mapping[str, Floats], found: Finding, epoch_flops: float | None, stride: float | None
+    table: Mapping[str, Floats], found: Finding, epoch_flops: float | None, stride: float | None, *, rate_said: bool
 ) -> list[str]:
     if not found.enough:
         return []
@@ -266,23 +288,25 @@ def _on_epochs(
     if epoch_flops is not None:
         waste.append(f"{epoch_flops * float(np.nansum(wasted)):.2g} FLOPs")
     cost = f" They took {' and '.join(waste)}." if waste else ""
-    # Fewer epochs alone move less, since the optimiser's steady state shrinks with them: where the rest does not lose,
-    # a larger learning rate makes up for it.
-    loses = found.rest.sure < -CLEAR or found.direction == "over"
-    rate = "" if loses else f" with the learning rate × {found.epochs / found.enough:.2g}"
     said = f"{which} {found.rest.text()} to what the first {found.enough} gain.{cost}"
     if stride is not None:
         return [said]
-    fewer = f"{found.enough} epoch{'s' if found.enough > 1 else ''}{rate}"
-    return [f"{said} Try {fewer}, or `--scheduler hindsight --dear compute`."]
+    # Epochs share the optimiser's state, so that a run with the first ones alone is another run: where the others do
+    # not lose, half of them come first.
+    fewer = found.enough if found.rest.sure < -CLEAR else max(found.enough, -(-found.epochs // 2))
+    # Fewer epochs move less: where the rest does not lose, a larger learning rate makes up for it.
+    larger = found.rest.value >= 0 and found.direction != "over" and not rate_said
+    rate = f" with the learning rate × {found.epochs / fewer:.2g}" if larger else ""
+    epochs = f"{fewer} epoch{'s' if fewer > 1 else ''}{' as well' if rate_said else rate}"
+    return [f"{said} Try {epochs}, or `--scheduler hindsight --dear compute`."]
 
 
 def _mean(values: Floats) -> Mean:
     """Return mean and standard error of what is finite."""
     known = values[np.isfinite(values)]
-    if len(known) < FEWEST:
+    if len(known) < FEWEST_OF_THIRD:
         return Mean(math.nan, math.nan)
-    return Mean(float(known.mean()), float(known.std(ddof=1)) / math.sqrt(len(known)))
+    return Mean(float(known.mean()), float(known.std(ddof=1)) / math.sqrt(len(known)), len(known))
 
 
 def _epoch_of(column: str) -> int:

@@ -19,9 +19,10 @@ def advice_of(config: Config, columns: Mapping[str, npt.NDArray[np.float64]]) ->
     done = columns.get("epochs_done")
     if done is None or not len(done):
         return advise(columns)
-    # The cost formula gives the share of an epoch, the record the FLOPs: no network is built for this.
-    share = cost.epoch(config) / cost.iteration(config, float(done.mean()))
-    return advise(columns, epoch_flops=share * float(columns["flops"][-1]) / len(done))
+    # The cost formula gives the share of an epoch, the first row, in which nothing was judged yet, the FLOPs: no network
+    # is built for this.
+    share = cost.epoch(config) / cost.iteration(config, float(done[0]))
+    return advise(columns, epoch_flops=share * float(columns["flops"][0]))
 
 
 def read_advice(path: Path) -> Advice:

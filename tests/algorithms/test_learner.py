@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 
 import pytest
@@ -151,3 +152,16 @@ def test_metrics_of_an_update_are_means_over_its_epochs() -> None:
     assert mean_metrics(made) == {"approx_kl": 0.5, "entropy": 2.0, "approx_kl_last_epoch": 0.75}
     with pytest.raises(ValueError, match="no longer a finite number"):
         mean_metrics([Epoch(1, 4, 128, names, torch.tensor([float("nan"), 1.0]))])
+
+
+def test_an_undone_epoch_counts_unless_its_numbers_are_not_finite() -> None:
+    names = ("approx_kl", "entropy")
+    made, last = Epoch(1, 4, 128, names, torch.tensor([0.25, 1.0])), torch.tensor([0.75, 3.0])
+    finite = mean_metrics([made, Epoch(2, 4, 128, names, last)], undone=True)
+    assert finite == {"approx_kl": 0.5, "entropy": 2.0, "approx_kl_last_epoch": 0.75}
+    lost = Epoch(2, 4, 128, names, torch.tensor([float("inf"), 3.0]))
+    left = mean_metrics([made, lost], undone=True)
+    assert left == {"approx_kl": 0.25, "entropy": 1.0, "approx_kl_last_epoch": 0.25}
+    assert all(math.isnan(value) for value in mean_metrics([lost], undone=True).values())
+    with pytest.raises(ValueError, match="no longer a finite number"):
+        mean_metrics([made, lost])
