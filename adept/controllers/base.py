@@ -27,7 +27,7 @@ class Evidence:
     clip_fraction: float | None = None
     epochs_done: int | None = None
     explained_variance: float | None = None
-    """of the next rollout's returns by the critic; not above 0 where advantages are the critic's own errors"""
+    """of the next rollout's returns by the critic; well below 0 where advantages are the critic's own errors"""
     gains: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     """by epoch: gain over the parameters before the update, and its standard error"""
 

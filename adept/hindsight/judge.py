@@ -206,7 +206,7 @@ class Judge(Generic[Taken]):
 def as_numpy(values: Any) -> npt.NDArray[Any]:
     """Return a tensor or anything like an array as a NumPy array of float64."""
     if hasattr(values, "detach"):
-        values = values.detach().double().cpu().numpy()
+        values = values.detach().cpu().double().numpy()  # not every device has float64
     return np.asarray(values, np.float64)
 
 

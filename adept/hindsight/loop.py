@@ -85,8 +85,9 @@ class Hindsight:
                 place; everything is restored, also when it raises.
             advantages: of the same rows, as (steps, environments). Flat ones must be in order of time or of
                 environment, not shuffled.
-            values: the critic's predictions for the same rows, if there is a critic. The controller then holds still
-                while they explain nothing of the returns, for example before any reward is met.
+            values: the critic's predictions for the same rows, if there is a critic and the advantages are not
+                normalised: returns are taken to be their sum. The controller then holds still while the critic is
+                worse than none (explained variance below -¼), for example before any reward is met.
             groups: the group of each row, where neither holds; rows of different groups are independent.
         """
         judged = as_numpy(advantages)
@@ -119,10 +120,11 @@ class Hindsight:
         return {"steps": self._steps, "controller": self.controller.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state."""
+        """Continue from a saved state; the update before it was not made here, and is not judged."""
         steps = whole_number("steps", state["steps"], at_least=0, example=0)
         self.controller.load_state_dict(state["controller"])
         self._steps = steps
+        self._judge.clear()
 
     def advice(self) -> Advice:
         """Return the advice on learning rate and epochs from the updates so far; `str` gives the text."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -9,7 +10,9 @@ from importlib import metadata
 from typing import Any
 
 from adept.extras import MissingExtra, require
+from adept.hindsight.verdict import Verdict
 from adept.schedulers import Scheduler
+from adept.schedulers.bandit import Bandit
 
 PREFIX = "adept"
 """Everything logged under the host's logger starts with it."""
@@ -38,13 +41,40 @@ def prefixed(numbers: Mapping[str, float]) -> dict[str, float]:
     return {f"{PREFIX}/{name}": float(value) for name, value in numbers.items()}
 
 
+def logged(verdict: Verdict | None, /, **numbers: float) -> dict[str, float]:
+    """Return a verdict and other numbers under the names that hosts log; what is not known is left out."""
+    if verdict is None:
+        return prefixed(numbers)
+    named = {
+        "slope_z": verdict.slope.z if verdict.slope.known else math.nan,
+        "update_worth": verdict.update_worth.value,
+        "update_worth_error": verdict.update_worth.error,
+        **{f"gain_epoch_{epoch}": estimate.value for epoch, estimate in verdict.by_epoch.items()},
+        **{f"gain_x{length:g}": estimate.value for length, estimate in verdict.by_length.items()},
+        "update_kl": verdict.kl,
+    }
+    return prefixed(numbers | {name: value for name, value in named.items() if math.isfinite(value)})
+
+
 def arm_numbers(scheduler: Scheduler[Any]) -> dict[str, float]:
-    """Return a scheduler's numbers with the share of each arm's choices; of arms never chosen, nothing."""
+    """Return a scheduler's numbers with the share of each arm's choices.
+
+    Nothing of arms that were never chosen, and of a bandit's arms without a reward only how often they were chosen.
+    """
     numbers = scheduler.diagnostics()
     choices = {name.partition("/")[2]: value for name, value in numbers.items() if name.startswith("choices/")}
     tried = {arm for arm, times in choices.items() if times}
     shares = {f"share/{arm}": choices[arm] / sum(choices.values()) for arm in tried}
-    return {name: value for name, value in (numbers | shares).items() if name.partition("/")[2] in tried}
+    unknown: set[str] = set()
+    if isinstance(scheduler, Bandit):
+        rewards = scheduler.state_dict()["rule"].get("rewards", [])  # by arm; a rule of one's own may keep none
+        unknown = {arm for arm, held in zip(choices, rewards, strict=False) if not held}
+    known = {
+        name: value
+        for name, value in numbers.items()
+        if name.partition("/")[2] in (tried if name.startswith("choices/") else tried - unknown)
+    }
+    return known | shares
 
 
 class Stride:

@@ -3,13 +3,18 @@
 A framework's module tells the pilot four things: the rows of the rollout at hand (`Rows`), when an epoch ends (`mark`),
 how many epochs were done (`finished`), and where its checkpoints are (`state_dict`, `load_state_dict`). It gets the
 epochs and the stride of the next update (`step`), numbers for its logger (`metrics`) and words for its user (`advice`).
+
+Where nothing is chosen, an error while judging does not reach the host: it is told in a warning and in the advice, and
+the rest of the run is not judged. A chooser needs what is judged, so that with one the error is raised.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -91,6 +96,7 @@ class Pilot:
     ) -> None:
         self._given, self._epochs = given, 0
         self.chooser = chooser(given, epochs=1)  # what is wrong with it is said now; the host's epochs come later
+        self._fresh = self.state_dict()
         self.watch, self._call, self._pool = watch, call, pool
         self.most_rows = whole_number("rows", rows, at_least=1, example=MOST_ROWS)
         self._gains_every = whole_number("gains_every", gains_every, at_least=0, example=GAINS_EVERY)
@@ -103,13 +109,14 @@ class Pilot:
         self._started = 0.0
         self._reward: float | None = None
         self._rows: list[dict[str, float]] = []
+        self._failure = ""
 
     def attach(self, epochs: int, weights: Weights[Any] | None) -> None:
         """Meet the host: its own epochs per update, and the parameters to judge."""
         if epochs != self._epochs:
-            self._epochs, self.chooser = epochs, chooser(self._given, epochs=epochs)
-            self.choice = Choice(epochs)
-        if self._judge is None and self.watch and weights is not None:
+            self._epochs, self.choice = epochs, Choice(epochs)
+            self._rebuild(epochs)
+        if self._judge is None and self.watch and weights is not None and not self._failure:
             self._judge = Judge(weights)
         if self._judge is None and isinstance(self.chooser, Controller):
             raise ValueError(
@@ -117,14 +124,44 @@ class Pilot:
                 "'ucb' can do without: give one, or leave watch on"
             )
 
+    def _rebuild(self, epochs: int) -> None:
+        """Build a chooser given as data for the host's epochs; one that does not depend on them stays as it is."""
+        if self._is_data:
+            built = chooser(self._given, epochs=epochs)
+            fresh = {} if built is None else built.state_dict()
+            if fresh != self._fresh:
+                self.chooser, self._fresh = built, fresh
+
     def forget(self) -> None:
-        """Forget the parameters of the last update: another model is about to be trained."""
+        """Forget the parameters of the last update: those at hand were not made by it."""
         self._judge = None
+
+    def restart(self, *, loads: bool = False) -> None:
+        """Begin another run, which is told its epochs with `attach`: nothing of the last one counts there.
+
+        A chooser given as data is built again. An object that chose already is refused, since the other run's return
+        would be credited to its last choice; unless a saved state is about to take the place of its own (`loads`).
+        """
+        if self._is_data:
+            self.chooser = chooser(self._given, epochs=1)
+            self._fresh = self.state_dict()
+        elif not loads and self.state_dict() != self._fresh:
+            raise ValueError(
+                f"{self.chooser!r} has chosen for another model, and would be credited with this one's return; an "
+                "object serves one model: build a new one for each model, or give it as data, such as 'ucb'"
+            )
+        self._epochs, self._steps, self._failure = 0, 0, ""
+        self._judge = self.verdict = self._reward = None
+        self._rows = []
+
+    @property
+    def _is_data(self) -> bool:
+        return self._given is not None and not isinstance(self._given, Scheduler | Controller)
 
     @property
     def waits(self) -> bool:
-        """Whether the chooser depends on the host's epochs, which are not known yet."""
-        return not self._epochs and isinstance(self._given, str | Mapping)
+        """Whether the chooser may depend on the host's epochs, which are not known yet."""
+        return not self._epochs and self._is_data
 
     @property
     def controls(self) -> bool:
@@ -152,9 +189,39 @@ class Pilot:
         """Whether the update that runs is one of those judged by epoch."""
         return self._judge is not None and bool(self._gains_every) and self._steps % self._gains_every == 0
 
+    @contextmanager
+    def _kept_from_host(self) -> Iterator[None]:
+        """Let an error end the judging instead of the training, where nothing is chosen.
+
+        What is inside is judging alone, and its copies are freed: where memory ran out for them, training can go on.
+        Errors of the host's own code are outside, and interrupts are never caught.
+        """
+        try:
+            yield
+        except Exception as error:
+            if self.controls:
+                raise
+            text = f"{type(error).__name__}: {error}"
+            self._judge = None
+            self._failure = f"Judging stopped at update {self._steps}: {text.splitlines()[0].rstrip('.: ')}."
+            warnings.warn(
+                f"adept stopped judging the updates of this run, training goes on unchanged: {text}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def rollout(self, build: Callable[[], Rows | None]) -> Rows | None:
+        """Return the rows of the rollout at hand, built if they are judged or the controller's guard needs them."""
+        if self.wants_rows or self.kl_stop is not None:
+            with self._kept_from_host():
+                return build()
+        return None
+
     def step(self, *, reward: float | None = None, rows: Rows | None = None) -> Choice:
         """Judge the last update on this rollout, choose for the next, and take the parameters as they are."""
-        self.verdict = self._judged(rows)
+        self.verdict = None
+        with self._kept_from_host():
+            self.verdict = self._judged(rows)
         self._reward = reward
         if isinstance(self.chooser, Scheduler):
             self.choice = Choice(self.chooser.step(reward))
@@ -163,7 +230,8 @@ class Pilot:
         self._steps += 1
         self._rows = [*self._rows[-LONGEST:], self._row()]
         if self._judge is not None:
-            self._judge.begin()
+            with self._kept_from_host():
+                self._judge.begin()
         self._started = time.perf_counter()
         return self.choice
 
@@ -183,7 +251,8 @@ class Pilot:
     def mark(self, epoch: int) -> None:
         """Take note that an epoch of the update ended, the first being 1; the last one is the update itself."""
         if self.marking and self._judge is not None and epoch < self.choice.epochs:
-            self._judge.mark(epoch)
+            with self._kept_from_host():
+                self._judge.mark(epoch)
 
     def stops(self, kl: float) -> bool:
         """Say whether the update must end after an epoch with this KL."""
@@ -200,13 +269,11 @@ class Pilot:
         numbers: dict[str, float] = {}
         if self._reward is not None:
             numbers["reward"] = float(self._reward)
-        if self.verdict is not None:
-            numbers |= _logged(self.verdict)
         if isinstance(self.chooser, Scheduler):
             numbers |= contract.arm_numbers(self.chooser)
         elif isinstance(self.chooser, Controller):
             numbers |= {**self.chooser.diagnostics(), "stride": self.choice.stride}
-        return contract.prefixed(numbers)
+        return contract.logged(self.verdict, **numbers)
 
     def update_metrics(self) -> dict[str, float]:
         """Return what is known once an update is over: the epochs asked for and done."""
@@ -219,7 +286,8 @@ class Pilot:
         names = dict.fromkeys(name for row in self._rows for name in row)
         found = advise({name: [row.get(name, math.nan) for row in self._rows] for name in names})
         compute = self._call.replace('"hindsight"', '{"name": "hindsight", "dear": "compute"}')
-        return found.calling(self._call, compute)
+        found = found.calling(self._call, compute)
+        return replace(found, sentences=(*found.sentences, self._failure)) if self._failure else found
 
     def state_dict(self) -> dict[str, Any]:
         """Return the chooser's state, JSON-safe; empty where nothing is chosen.
@@ -247,19 +315,6 @@ class Pilot:
         if isinstance(self.chooser, Controller):
             row["stride"] = self.choice.stride
         return row if self.verdict is None else {**row, **self.verdict.columns(), "update_kl": self.verdict.kl}
-
-
-def _logged(verdict: Verdict) -> dict[str, float]:
-    """Return a verdict under the names that hosts log; what is not known is left out."""
-    named = {
-        "slope_z": verdict.slope.z if verdict.slope.known else math.nan,
-        "update_worth": verdict.update_worth.value,
-        "update_worth_error": verdict.update_worth.error,
-        **{f"gain_epoch_{epoch}": estimate.value for epoch, estimate in verdict.by_epoch.items()},
-        **{f"gain_x{length:g}": estimate.value for length, estimate in verdict.by_length.items()},
-        "update_kl": verdict.kl,
-    }
-    return {name: value for name, value in named.items() if math.isfinite(value)}
 
 
 def chooser(given: Any, *, epochs: int) -> Scheduler[int] | Controller | None:

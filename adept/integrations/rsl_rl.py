@@ -85,8 +85,8 @@ class _Attached:
         own = {name: getattr(algorithm, name) for name in ("num_learning_epochs", "schedule")}
         before = self._stride.count
         reward = float(algorithm.storage.returns.double().mean()) if pilot.wants_reward else None
-        rows = self._rollout() if pilot.wants_rows or pilot.kl_stop is not None else None
-        choice = pilot.step(reward=reward, rows=rows if pilot.wants_rows else None)
+        rows = pilot.rollout(self._rollout)
+        choice = pilot.step(reward=reward, rows=rows)
         self._rows = rows if pilot.kl_stop is not None else None
         if pilot.controls:
             algorithm.num_learning_epochs, self._stride.factor = choice.epochs, choice.stride

@@ -54,6 +54,10 @@ class AdeptCallback(BaseCallback):
     `n_epochs`, `lr_schedule` and `target_kl`. docs/integrations.md lists what is logged; as with SB3's own `train/…`,
     numbers of the last update of a `learn` are recorded but not dumped.
 
+    Several calls of `learn` with one callback and one model are one run. With another model another run begins: advice
+    is of that one alone, and a chooser given as data starts afresh, or from the state that the model carries. A chooser
+    given as an object serves one model.
+
     Args:
         scheduler: `None` for advice alone; the name of a controller (`"hindsight"`, `"kl-rate"`, `"kl-epochs"`) or
             bandit (`"ucb"`, …), a list of arms, a mapping with `name` and options, or an object.
@@ -80,6 +84,8 @@ class AdeptCallback(BaseCallback):
         )
         self._reward = reward
         self._update: _Update | None = None
+        self._kept: tuple[Any, Any] = (None, None)
+        """who chooses, and the state on the model that it is in"""
 
     @property
     def scheduler(self) -> Scheduler[int] | Controller | None:
@@ -100,13 +106,17 @@ class AdeptCallback(BaseCallback):
                 "works alone or in a list: pass model.learn(callback=[AdeptCallback(), other])"
             )
         model: Any = self.model
-        if self._update is None or not self._update.was_last_of(model):
+        state, last = getattr(model, STATE, None), self._update
+        if last is not None and not last.is_of(model):
+            self.pilot.restart(loads=bool(state))
+        elif last is None or not last.was_last():
             self.pilot.forget()
         self._update = _Update(model, self.pilot)
         self.pilot.attach(model.n_epochs, _weights(model))
-        state = getattr(model, STATE, None)
-        if state and self.pilot.controls:
+        chooser, kept = self._kept
+        if state and self.pilot.controls and not (self.pilot.chooser is chooser and state is kept):
             self.pilot.load_state_dict(state, forget=f"`del model.{STATE}`")
+            self._kept = self.pilot.chooser, state
 
     def _on_step(self) -> bool:
         return True
@@ -114,10 +124,11 @@ class AdeptCallback(BaseCallback):
     def _on_rollout_end(self) -> None:
         model: Any = self.model
         reward = self._reward(model) if self.pilot.wants_reward else None
-        rows = _rows(model, self.pilot.most_rows) if self.pilot.wants_rows or self._guards else None
-        self.pilot.step(reward=reward, rows=rows if self.pilot.wants_rows else None)
+        rows = self.pilot.rollout(lambda: _rows(model, self.pilot.most_rows))
+        self.pilot.step(reward=reward, rows=rows)
         if self.pilot.controls:
-            setattr(model, STATE, self.pilot.state_dict())
+            self._kept = self.pilot.chooser, self.pilot.state_dict()
+            setattr(model, STATE, self._kept[1])
         for name, value in self.pilot.metrics().items():
             self.logger.record(name, value)
         if self._update is not None:
@@ -147,17 +158,20 @@ class _Update:
         if isinstance(left_behind, _Update):  # by a `learn` that was interrupted just before an update
             left_behind._step_back()
         self._model, self._pilot = model, pilot
-        self._made = model._n_updates
+        self._made = _marks(model)
         self._replaced: dict[str, Any] = {}
         self._rows: Rows | None = None
         self._epochs = 0
-        optimizer = getattr(model.policy, "optimizer", None)
-        self._steps = contract.Stride(optimizer) if hasattr(optimizer, "register_step_post_hook") else None
+        self._steps: contract.Stride | None = None
         self._open = True
 
-    def was_last_of(self, model: Any) -> bool:
-        """Say whether the last update of this model was made here, so that its next rollout can judge it."""
-        return model is self._model and bool(model._n_updates == self._made)
+    def is_of(self, model: Any) -> bool:
+        """Say whether this stands around the updates of this model."""
+        return model is self._model
+
+    def was_last(self) -> bool:
+        """Say whether the model's parameters are as the last update here left them: its next rollout can judge it."""
+        return _marks(self._model) == self._made
 
     def prepare(self, rows: Rows | None) -> None:
         """Stand around the next update; with rows, also end it where the controller's guard says so."""
@@ -179,7 +193,8 @@ class _Update:
         self._step_back()
         model = self._model
         own = {name: getattr(model, name) for name in ("n_epochs", "lr_schedule", "target_kl")}
-        before = 0 if self._steps is None else self._steps.count
+        optimizer = getattr(model.policy, "optimizer", None)
+        self._steps = contract.Stride(optimizer) if hasattr(optimizer, "register_step_post_hook") else None
         self._epochs = 0
         model.rollout_buffer.get = self._get
         try:
@@ -190,9 +205,9 @@ class _Update:
             vars(model.rollout_buffer).pop("get", None)
             self._rows = None
             if self._steps is not None:
-                self._steps.factor = 1.0
-        self._made = model._n_updates
-        self._pilot.finished(self._done(before))
+                self._steps.remove()
+        self._made = _marks(model)
+        self._pilot.finished(self._done())
         for name, value in self._pilot.update_metrics().items():
             model.logger.record(name, value)
 
@@ -209,18 +224,16 @@ class _Update:
             # SB3 stops at 1.5 times its target.
             model.target_kl = min(pilot.kl_stop / 1.5, math.inf if model.target_kl is None else model.target_kl)
 
-    def _done(self, before: int) -> float:
+    def _done(self) -> float:
         """Return the epochs that were done, in gradient steps where these are counted."""
         if self._steps is None:
             return float(self._epochs)
         buffer = self._model.rollout_buffer
         minibatches = math.ceil(buffer.buffer_size * buffer.n_envs / self._model.batch_size)
-        return int(self._steps.count - before) / int(minibatches)
+        return self._steps.count / int(minibatches)
 
     def close(self) -> bool:
-        """Stop counting; return whether it was still on."""
-        if self._steps is not None:
-            self._steps.remove()
+        """Take note that the training ended; return whether it had not before."""
         was_open, self._open = self._open, False
         return was_open
 
@@ -233,6 +246,11 @@ class _Update:
                 return iter(())
         self._epochs += 1
         return type(buffer).get(buffer, *args, **kwargs)
+
+
+def _marks(model: Any) -> tuple[int, list[int]]:
+    """Return numbers that change with every update, and with parameters that are loaded into the model."""
+    return model._n_updates, [parameter._version for parameter in model.policy.parameters()]
 
 
 class _Strided:

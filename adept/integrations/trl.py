@@ -56,6 +56,7 @@ def attach(trainer: Any, scheduler: Any = None, *, verbose: int = 1, rows: int =
     if contract.PREFIX in vars(trainer):
         raise ValueError("this trainer has a scheduler already, one is allowed; build a new trainer")
     pilot = Pilot(scheduler, rows=rows, **{"call": 'attach(trainer, "hindsight")', **options})
+    _check_parameters(trainer)
     weights = ModuleWeights(trainer.accelerator.unwrap_model(trainer.model), host_copy=True)
     pilot.attach(trainer.num_iterations, weights)
     if pilot.controls:
@@ -66,6 +67,21 @@ def attach(trainer: Any, scheduler: Any = None, *, verbose: int = 1, rows: int =
     trainer._generate_and_score_completions = trainer.adept.generate_and_score_completions
     trainer.add_callback(trainer.adept)
     return trainer
+
+
+def _check_parameters(trainer: Any) -> None:
+    """Refuse parameters that no process holds whole: a copy of them could be neither taken nor put in place."""
+    plugin = getattr(trainer.accelerator.state, "deepspeed_plugin", None) if trainer.is_deepspeed_enabled else None
+    if plugin is not None and plugin.zero_stage == 3:
+        how = "DeepSpeed ZeRO-3"
+    elif trainer.is_fsdp_enabled or getattr(trainer, "is_fsdp_xla_enabled", False):
+        how = "FSDP"
+    else:
+        return
+    raise ValueError(
+        f"{how} shards the parameters, so that no process holds them whole and updates cannot be judged; one process, "
+        "DDP and DeepSpeed ZeRO-1 and 2 (for advice alone) are supported: use one of these, or leave attach out"
+    )
 
 
 def _check_plan(trainer: Any, pilot: Pilot) -> None:
@@ -124,15 +140,12 @@ class _Attached(TrainerCallback):
         trainer = self.trainer
         generated = type(trainer)._generate_and_score_completions(trainer, inputs)
         if trainer.model.training and self._position == 0:
-            pilot, guard = self.pilot, self.pilot.kl_stop is not None
-            judged = (pilot.wants_rows or guard) and "pixel_values" not in generated
-            rows = self._rows(generated) if judged else None
-            choice = pilot.step(
-                reward=self._reward if pilot.wants_reward else None, rows=rows if pilot.wants_rows else None
-            )
+            pilot = self.pilot
+            rows = pilot.rollout(lambda: None if "pixel_values" in generated else self._rows(generated))
+            choice = pilot.step(reward=self._reward if pilot.wants_reward else None, rows=rows)
             if pilot.controls:
                 self._epochs = min(choice.epochs, trainer.num_iterations)
-                self._guarded = rows if guard and self._epochs > 1 else None
+                self._guarded = rows if pilot.kl_stop is not None and self._epochs > 1 else None
                 self._set_stride(choice.stride)
                 self._keep_state()
         return generated
@@ -195,11 +208,15 @@ class _Attached(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, optimizer: Any = None, **_: Any) -> None:
         """Continue from the checkpoint, if there was one, at its place in the plan."""
-        saved = state.stateful_callbacks.get(contract.PREFIX)
-        if saved is not None and self.pilot.controls:
+        saved = state.stateful_callbacks.get(contract.PREFIX) if self.pilot.controls else None
+        if saved is not None or state.global_step or args.load_best_model_at_end:
+            # Parameters were loaded, if only at the end of the last training, so that its last update is not judged.
             forget = f"drop {contract.PREFIX!r} from stateful_callbacks in trainer_state.json"
-            self.pilot.load_state_dict(saved["scheduler"], forget=forget)
+            self.pilot.load_state_dict(saved["scheduler"] if saved else {}, forget=forget)
+        if saved:
             self._epochs = saved["epochs"]
+        if self._stride is not None:
+            self._stride.remove()  # of a training that broke off
         if optimizer is not None and self.pilot.controls:
             self._stride = contract.Stride(getattr(optimizer, "optimizer", optimizer))
             self._set_stride(saved.get("stride", 1.0) if saved else 1.0)

@@ -10,6 +10,7 @@ import torch
 import torch.nn as nn
 import torch.optim as optim
 from torch.distributions.categorical import Categorical
+from torch.distributions.normal import Normal
 from torch.utils.tensorboard import SummaryWriter
 
 
@@ -48,16 +49,26 @@ class Agent(nn.Module):
         super().__init__()
         inputs = int(np.prod(envs.single_observation_space.shape))
         self.critic = network(inputs, 1)
-        self.actor = network(inputs, int(envs.single_action_space.n))
+        space = envs.single_action_space
+        self.discrete = isinstance(space, gym.spaces.Discrete)
+        self.actor = network(inputs, int(space.n if self.discrete else np.prod(space.shape)))
+        self.actor_logstd = None if self.discrete else nn.Parameter(torch.zeros(1, int(np.prod(space.shape))))
 
     def get_value(self, x):
         return self.critic(x)
 
     def get_action_and_value(self, x, action=None):
-        probs = Categorical(logits=self.actor(x))
+        if self.discrete:
+            probs = Categorical(logits=self.actor(x))
+        else:
+            mean = self.actor(x)
+            probs = Normal(mean, torch.exp(self.actor_logstd.expand_as(mean)))
         if action is None:
             action = probs.sample()
-        return action, probs.log_prob(action), probs.entropy(), self.critic(x)
+        logprob, entropy = probs.log_prob(action), probs.entropy()
+        if not self.discrete:
+            logprob, entropy = logprob.sum(1), entropy.sum(1)
+        return action, logprob, entropy, self.critic(x)
 
 
 if __name__ == "__main__":
@@ -76,7 +87,8 @@ if __name__ == "__main__":
     optimizer = optim.Adam(agent.parameters(), lr=args.learning_rate, eps=1e-5)
 
     obs = torch.zeros((args.num_steps, args.num_envs, *envs.single_observation_space.shape)).to(device)
-    actions, logprobs, rewards, dones, values = (torch.zeros((args.num_steps, args.num_envs)) for _ in range(5))
+    actions = torch.zeros((args.num_steps, args.num_envs, *envs.single_action_space.shape)).to(device)
+    logprobs, rewards, dones, values = (torch.zeros((args.num_steps, args.num_envs)) for _ in range(4))
 
     global_step = 0
     next_obs = torch.Tensor(envs.reset(seed=args.seed)[0]).to(device)
@@ -92,9 +104,10 @@ if __name__ == "__main__":
             global_step += args.num_envs
             obs[step], dones[step] = next_obs, next_done
             with torch.no_grad():
-                actions[step], logprobs[step], _, value = agent.get_action_and_value(next_obs)
+                action, logprob, _, value = agent.get_action_and_value(next_obs)
                 values[step] = value.flatten()
-            next_obs, reward, terminations, truncations, infos = envs.step(actions[step].long().numpy())
+            actions[step], logprobs[step] = action, logprob
+            next_obs, reward, terminations, truncations, infos = envs.step(action.cpu().numpy())
             rewards[step] = torch.as_tensor(reward)
             next_obs, next_done = torch.Tensor(next_obs), torch.Tensor(np.logical_or(terminations, truncations))
             for ended in np.flatnonzero(next_done):
@@ -111,8 +124,8 @@ if __name__ == "__main__":
 
         # flatten the batch
         b_obs = obs.reshape((-1, *envs.single_observation_space.shape))
-        b_logprobs, b_actions, b_advantages = logprobs.reshape(-1), actions.reshape(-1), advantages.reshape(-1)
-        b_returns = returns.reshape(-1)
+        b_actions = actions.reshape((-1, *envs.single_action_space.shape))
+        b_logprobs, b_advantages, b_returns = logprobs.reshape(-1), advantages.reshape(-1), returns.reshape(-1)
 
         b_inds = np.arange(args.batch_size)
         clipfracs = []
@@ -120,7 +133,7 @@ if __name__ == "__main__":
             np.random.shuffle(b_inds)
             for start in range(0, args.batch_size, args.minibatch_size):
                 mb_inds = b_inds[start : start + args.minibatch_size]
-                _, newlogprob, entropy, newvalue = agent.get_action_and_value(b_obs[mb_inds], b_actions.long()[mb_inds])
+                _, newlogprob, entropy, newvalue = agent.get_action_and_value(b_obs[mb_inds], b_actions[mb_inds])
                 logratio = newlogprob - b_logprobs[mb_inds]
                 ratio = logratio.exp()
                 with torch.no_grad():

@@ -5,7 +5,9 @@ import sys
 import pytest
 import torch
 
-from adept import UCB, RoundRobin
+from adept import UCB, GaussianThompson, RoundRobin
+from adept.hindsight.estimates import NOTHING, Estimate
+from adept.hindsight.verdict import Verdict
 from adept.integrations import contract
 
 
@@ -40,9 +42,30 @@ def test_an_arm_that_was_never_tried_has_no_numbers_and_shares_stand_beside_coun
     assert contract.arm_numbers(RoundRobin([3, 2])) == {}
     stuck = UCB([3, 1], exploration=0.0, scale=None)
     stuck.step(None)
-    assert contract.prefixed(contract.arm_numbers(stuck)) == {
-        "adept/choices/3": 1.0, "adept/value/3": 0.0, "adept/score/3": 0.0, "adept/share/3": 1.0,
+    assert contract.prefixed(contract.arm_numbers(stuck)) == {"adept/choices/3": 1.0, "adept/share/3": 1.0}
+    stuck.step(2.0)
+    assert contract.arm_numbers(stuck) == {"choices/3": 2.0, "value/3": 2.0, "score/3": 2.0, "share/3": 1.0}
+
+
+@pytest.mark.parametrize("kind", [UCB, GaussianThompson])
+def test_an_arm_without_a_reward_has_no_value(kind):
+    scheduler = kind([3, 2, 1])
+    scheduler.step(None)
+    scheduler.step(5.0)  # of arm 3; arm 2 is chosen
+    numbers = contract.arm_numbers(scheduler)
+    assert {name for name in numbers if name.endswith("/2")} == {"choices/2", "share/2"}
+    assert numbers["value/3"] == 0.0, "a single reward is the mean of all"
+    assert "score/3" in numbers
+
+
+def test_verdicts_are_logged_under_the_names_of_the_guide_and_only_what_is_known():
+    one = Estimate(0.5, 0.25, 9)
+    verdict = Verdict(one, one, {1: one, 2: NOTHING}, {2.0: one}, 9, 0.01)
+    assert contract.logged(verdict, epochs=3) == {
+        "adept/epochs": 3.0, "adept/slope_z": one.z, "adept/update_worth": 0.5, "adept/update_worth_error": 0.25,
+        "adept/gain_epoch_1": 0.5, "adept/gain_x2": 0.5, "adept/update_kl": 0.01,
     }  # fmt: skip
+    assert contract.logged(None, epochs_done=2) == {"adept/epochs_done": 2.0}
 
 
 @pytest.mark.parametrize("rate", [0.1, torch.tensor(0.1)])

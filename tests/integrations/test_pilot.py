@@ -1,6 +1,7 @@
 """The part of every integration that knows no framework, on a policy of two numbers."""
 
 import math
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -137,6 +138,167 @@ def test_states_are_the_choosers():
     pilot.load_state_dict({}, forget="delete it")  # of a run that was only judged
     with pytest.raises(ValueError, match="or delete it to start it afresh"):
         watched("hindsight", epochs=4)[1].load_state_dict(pilot.state_dict(), forget="delete it")
+
+
+DATA = [[3, 1, 2], "round-robin", "kl-rate", {"name": "thompson", "arms": [3, 1, 2]}, {"name": "ucb", "scale": None}]
+
+
+@pytest.mark.parametrize("given", DATA, ids=str)
+def test_a_state_is_kept_for_the_first_meeting_with_the_host(given):
+    """Tianshou tells its epochs with the first update, after a checkpoint was loaded."""
+    pilot = watched(given, epochs=4)[1]
+    for reward in (None, 1.0, 3.0, 2.0, 5.0):
+        pilot.step(reward=reward)
+    twin = Pilot(given)
+    assert twin.waits, "a chooser given as data is built once the host's epochs are known"
+    twin.attach(4, ModuleWeights(Policy()))
+    assert not twin.waits
+    twin.load_state_dict(pilot.state_dict(), forget="delete it")
+    assert twin.state_dict() == pilot.state_dict()
+    for given in (None, UCB([3, 1]), KLRate(3)):
+        assert not Pilot(given).waits
+
+
+@pytest.mark.parametrize(
+    "given", [[3, 1, 2], {"name": "ucb", "arms": [3, 1, 2]}, {"name": "kl-rate", "epochs": 3}], ids=str
+)
+def test_a_chooser_that_does_not_depend_on_the_hosts_epochs_outlives_a_change_of_them(given):
+    policy, pilot = watched(given, epochs=4)
+    for reward in (None, 1.0, 3.0):
+        pilot.step(reward=reward)
+    state = pilot.state_dict()
+    early = Pilot(given)
+    early.load_state_dict(state, forget="delete it")  # by a host that does not ask whether it should wait
+    for each in (pilot, early):
+        each.attach(5, ModuleWeights(policy))
+        assert each.state_dict() == state
+    assert watched("ucb", epochs=4)[1].chooser.arms == (4, 2, 1)
+    depends = watched("ucb", epochs=4)[1]
+    depends.attach(6, ModuleWeights(policy))
+    assert depends.chooser.arms == (6, 3, 1)
+
+
+def test_another_run_starts_from_nothing():
+    for given in (None, "kl-rate", [3, 1]):
+        policy, pilot = watched(given)
+        for seed in range(3):
+            pilot.step(reward=float(seed) if pilot.wants_reward else None, rows=policy.rows(seed))
+            policy.update(pilot, pilot.choice.epochs)
+        pilot.restart()
+        pilot.attach(3, ModuleWeights(policy))
+        assert pilot.state_dict() == watched(given)[1].state_dict()
+        assert not pilot.wants_rows
+        assert pilot.metrics() == pilot.update_metrics() == {} or given is not None
+        assert pilot.advice().whole.updates == 0
+        assert pilot.step(reward=1.0).epochs == 3, "nobody is credited"
+
+
+def test_an_object_that_chose_for_another_run_is_refused():
+    pilot = watched(UCB([3, 1]))[1]
+    pilot.restart()  # it chose nothing yet
+    pilot.step(reward=None)
+    with pytest.raises(ValueError, match=r"UCB\(\[3, 1\].*has chosen for another model.*a new one for each model"):
+        pilot.restart()
+    pilot.restart(loads=True)  # the state of the other run is about to take the place of this one's
+
+
+class Broken(RuntimeError):
+    """Of a policy that cannot be judged."""
+
+
+def fails(error, policy, seed=0):
+    def raises():
+        with torch.no_grad():
+            policy.logits += 7.0
+        torch.rand(3)
+        policy.eval()
+        raise error
+
+    return replace(policy.rows(seed), log_probs=raises)
+
+
+def test_an_error_while_judging_ends_the_judging_and_not_the_training():
+    policy, pilot = watched(gains_every=1)
+    for seed in range(2):
+        pilot.step(rows=policy.rows(seed) if pilot.wants_rows else None)
+        policy.update(pilot, 3)
+    before, generator = policy.logits.detach().clone(), torch.random.get_rng_state()
+    with pytest.warns(RuntimeWarning, match="stopped judging.*training goes on.*Broken: no such method"):
+        assert pilot.step(rows=fails(Broken("no such method"), policy)).epochs == 3
+    assert torch.equal(policy.logits, before), "the parameters are back"
+    assert torch.equal(torch.random.get_rng_state(), generator)
+    assert policy.training
+    assert pilot.verdict is None
+    assert pilot.metrics() == {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for seed in range(3):
+            policy.update(pilot, 3)
+            pilot.attach(3, ModuleWeights(policy))  # as hosts do that tell their epochs with every update
+            assert not pilot.wants_rows
+            assert pilot.rollout(lambda: 1 / 0) is None, "nobody looks at the rollout any more"
+            pilot.step(rows=policy.rows(seed))
+            assert pilot.verdict is None
+    assert str(pilot.advice()) == (
+        "Only 1 update was judged: too few to say anything. Judging stopped at update 2: Broken: no such method."
+    )
+    pilot.restart()
+    pilot.attach(3, ModuleWeights(policy))
+    assert "stopped" not in str(pilot.advice()), "the next run is judged again"
+    pilot.step()
+    assert pilot.wants_rows
+
+
+def test_errors_of_every_part_of_judging_are_kept_from_the_host(monkeypatch):
+    policy, pilot = watched(gains_every=1)
+    pilot.step()
+    with pytest.warns(RuntimeWarning, match="division by zero"):
+        assert pilot.rollout(lambda: 1 / 0) is None
+    policy, pilot = watched(gains_every=1)
+    pilot.step()
+    monkeypatch.setattr(ModuleWeights, "take", lambda self: 1 / 0)
+    with pytest.warns(RuntimeWarning, match="division by zero"):
+        policy.update(pilot, 3)
+    policy, pilot = watched()
+    with pytest.warns(RuntimeWarning, match="division by zero"):
+        pilot.step()
+
+
+def test_memory_that_ran_out_for_copies_is_given_back():
+    policy, pilot = watched()
+    pilot.step()
+    with pytest.warns(RuntimeWarning, match="MemoryError"):
+        pilot.step(rows=fails(MemoryError(), policy))
+    assert pilot._judge is None
+    assert str(pilot.advice()).endswith("Judging stopped at update 1: MemoryError.")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_what_is_meant_for_the_host_reaches_it(error):
+    policy, pilot = watched()
+    pilot.step()
+    with pytest.raises(error):
+        pilot.step(rows=fails(error(), policy))
+    assert pilot.wants_rows
+
+
+@pytest.mark.parametrize("given", ["hindsight", [3, 1]], ids=str)
+def test_with_a_chooser_errors_raise(given):
+    policy, pilot = watched(given)
+    pilot.step()
+    with pytest.raises(Broken):
+        pilot.step(rows=fails(Broken(), policy))
+    with pytest.raises(ZeroDivisionError):
+        pilot.rollout(lambda: 1 / 0)
+
+
+def test_the_rollout_is_looked_at_where_it_is_judged_or_guarded():
+    policy, pilot = watched()
+    assert pilot.rollout(lambda: policy.rows(0)) is None, "there is no update before the first"
+    pilot.step()
+    assert pilot.rollout(lambda: policy.rows(0)) is not None
+    guarded = watched("hindsight")[1]
+    assert guarded.rollout(lambda: policy.rows(0)) is not None, "its guard compares with it"
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,52 @@ def test_a_controller_takes_the_place_of_the_kl_rule():
     assert runner.alg.optimizer.param_groups[0]["lr"] == runner.alg.learning_rate == RATE
 
 
+def test_the_stride_multiplies_a_rate_that_changes():
+    """Somebody sets the learning rate before every update; rsl_rl writes it to the optimiser with its KL rule alone."""
+    runner, choices = build(schedule="fixed"), [(2, 1.0), (1, 3.0), (3, 0.5)]
+    attach(runner, Scripted(choices), verbose=0)
+    for number, (epochs, stride) in enumerate(choices):
+        runner.alg.optimizer.param_groups[0]["lr"] = RATE * (1 - number / 4)
+        (rates,) = run(runner, 1)
+        assert rates == pytest.approx([RATE * (1 - number / 4) * stride] * epochs * MINIBATCHES)
+        assert runner.alg.optimizer.param_groups[0]["lr"] == RATE * (1 - number / 4)
+
+
+@pytest.mark.parametrize("given", [None, "kl-rate"])
+def test_the_first_update_after_a_load_is_not_judged(given, tmp_path):
+    """In one process, so that the parameters before the last update are still there."""
+    runner = attach(build(), given, verbose=0)
+    runner.learn(1)
+    runner.save(str(tmp_path / "model.pt"))
+    runner.learn(2)
+    assert runner.adept.pilot.verdict is not None
+    for load_cfg in (None, {"actor": True, "critic": True}):
+        runner.load(str(tmp_path / "model.pt"), load_cfg=load_cfg)
+        runner.learn(1)
+        assert runner.adept.pilot.verdict is None
+        runner.learn(1)
+        assert runner.adept.pilot.verdict is not None
+
+
+def test_a_rollout_that_cannot_be_judged_does_not_end_the_training(capsys):
+    plain = build()
+    plain.learn(3)
+    runner = attach(build())
+    runner.adept._rollout = lambda: 1 / 0
+    with pytest.warns(RuntimeWarning, match="training goes on unchanged: ZeroDivisionError: division by zero"):
+        runner.learn(3)
+    for name, value in plain.alg.actor.state_dict().items():
+        assert torch.equal(runner.alg.actor.state_dict()[name], value), name
+    assert "Judging stopped at update 1: ZeroDivisionError: division by zero." in capsys.readouterr().out
+
+
+def test_the_advice_is_not_printed_where_it_is_not_wanted(capsys):
+    runner = attach(build(), verbose=0)
+    runner.learn(2)
+    assert "adept:" not in capsys.readouterr().out
+    assert "Only 1 update was judged" in str(runner.adept.advice())
+
+
 def test_with_a_scheduler_the_kl_rule_stays(recorder):
     rates = run(attach(build(desired_kl=1e-9), recorder, verbose=0), 2)
     assert rates[0][-1] < RATE / 1.5**3
@@ -215,15 +261,20 @@ def test_memory_is_one_copy_and_one_for_each_epoch_that_is_judged():
 
 
 def test_numbers_go_to_the_runners_writer(tmp_path):
-    runner = attach(build(str(tmp_path)), "ucb", verbose=0, gains_every=1)
+    runner = attach(build(str(tmp_path), num_learning_epochs=4), "ucb", verbose=0, gains_every=1)
     runner.learn(2)
     runner.logger.writer.close()
     events = EventAccumulator(str(tmp_path))
     events.Reload()
     names = {name for name in events.Tags()["scalars"] if name.startswith("adept/")}
     assert {"adept/epochs", "adept/epochs_done", "adept/reward", "adept/slope_z", "adept/update_worth"} < names
-    assert {"adept/gain_epoch_1", "adept/gain_epoch_2", "adept/choices/3", "adept/share/3"} < names
-    assert not names & {"adept/choices/2", "adept/value/2"} or len(events.Scalars("adept/choices/2")) == 1
+    assert {"adept/gain_epoch_1", "adept/gain_epoch_2", "adept/gain_epoch_3"} < names
+    assert runner.adept.pilot.chooser.arms == (4, 2, 1)
+    # 4 was chosen and credited, 2 chosen, 1 neither.
+    by_arm = {name for name in names if name[-2:] in ("/4", "/2", "/1")}
+    quantities = {"/4": ("choices", "share", "value", "score"), "/2": ("choices", "share")}
+    assert by_arm == {f"adept/{quantity}{arm}" for arm, each in quantities.items() for quantity in each}
+    assert len(events.Scalars("adept/value/4")) == 1, "no value before the first reward"
     assert [event.value for event in events.Scalars("adept/reward")] == pytest.approx(counting_means(2, STEPS))
 
 

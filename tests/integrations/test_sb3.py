@@ -47,7 +47,7 @@ def build(algorithm=PPO, env=None, **options):
     small = {"net_arch": [4]} | ({"lstm_hidden_size": 4} if algorithm is RecurrentPPO else {})
     small |= options.pop("policy_kwargs", {})
     env = DummyVecEnv([Counting] * ENVS) if env is None else env
-    return algorithm(POLICIES[algorithm], env, policy_kwargs=small, **options)
+    return algorithm(options.pop("policy", POLICIES[algorithm]), env, policy_kwargs=small, **options)
 
 
 def count_gradient_steps(model):

@@ -6,7 +6,7 @@ import torch
 
 pytest.importorskip("stable_baselines3", reason="needs the extra sb3")
 
-from recording import Counting, Scripted
+from recording import Counting, Recorder, Scripted
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback, CheckpointCallback
 from stable_baselines3.common.logger import Logger
@@ -193,6 +193,117 @@ def test_the_evidence_is_of_the_last_update(algorithm):
     assert sorted(last.gains) == [1]
     found = [each.explained_variance for each in scripted.evidence[1:]]
     assert found == pytest.approx(explained[1:], rel=1e-4), "of the rollout that judges, by the critic that it met"
+
+
+def test_learns_one_after_the_other_are_one_run():
+    scripted = Scripted([(2, 1.0)])
+    model, callback = build(learning_rate=RATE), AdeptCallback(scripted, verbose=0)
+    for _ in range(5):
+        model.learn(ROLLOUT, callback, reset_num_timesteps=False)
+    assert [each is None for each in scripted.evidence] == [True, False, False, False, False]
+    assert all(each.epochs_done == 2 for each in scripted.evidence[1:])
+    grows = {"name": "kl-rate", "target": 1e3}
+    one, several = AdeptCallback(grows, verbose=0), AdeptCallback(grows, verbose=0)
+    build(learning_rate=1e-5).learn(5 * ROLLOUT, one)
+    model = build(learning_rate=1e-5)
+    for _ in range(5):
+        model.learn(ROLLOUT, several, reset_num_timesteps=False)
+    assert several.pilot.choice.stride == one.pilot.choice.stride == pytest.approx(1.5**4)
+
+
+def test_what_happened_between_two_learns_counts():
+    model, callback = build(learning_rate=RATE), AdeptCallback("kl-rate", verbose=0)
+    model.learn(2 * ROLLOUT, callback)
+    model.n_epochs = 5
+    with pytest.raises(ValueError, match=r"epochs 7, this one has 5.*del model\.adept_state"):
+        model.learn(ROLLOUT, callback, reset_num_timesteps=False)
+    model.n_epochs = 7
+    scripted = Scripted([(2, 1.0)])
+    model, first = build(learning_rate=RATE), AdeptCallback(scripted, verbose=0)
+    model.learn(2 * ROLLOUT, first)
+    model.learn(ROLLOUT, AdeptCallback(Scripted([(2, 1.0)]), verbose=0), reset_num_timesteps=False)
+    model.learn(2 * ROLLOUT, first, reset_num_timesteps=False)
+    # Its own two rollouts and the other's, as saved, then two more: the first follows an update that was not seen.
+    assert [each is None for each in scripted.evidence] == [True, True, True, True, False]
+
+
+@pytest.mark.parametrize("given", [None, "kl-rate"])
+def test_parameters_that_were_loaded_into_the_model_are_no_update(given, tmp_path):
+    model, callback, judged = build(learning_rate=RATE), AdeptCallback(given, verbose=0), []
+
+    class Judged(BaseCallback):
+        def _on_step(self):
+            return True
+
+        def _on_rollout_end(self):
+            judged.append(callback.pilot.verdict is not None)
+
+    model.learn(ROLLOUT, [callback, Judged()])
+    model.save(tmp_path / "model")
+    model.learn(2 * ROLLOUT, [callback, Judged()], reset_num_timesteps=False)
+    model.set_parameters(str(tmp_path / "model"))
+    model.learn(2 * ROLLOUT, [callback, Judged()], reset_num_timesteps=False)
+    assert judged == [False, True, True, False, True]
+
+
+@pytest.mark.parametrize("given", [[3, 1, 2], "round-robin", {"name": "thompson", "arms": [3, 1]}], ids=str)
+def test_another_model_is_another_run(given):
+    callback, alone = AdeptCallback(given, verbose=0), AdeptCallback(given, verbose=0)
+    build().learn(3 * ROLLOUT, callback)
+    build().learn(2 * ROLLOUT, callback)
+    build().learn(2 * ROLLOUT, alone)
+    assert callback.scheduler.state_dict() == alone.scheduler.state_dict(), "nobody is credited with the other's return"
+    assert str(callback.advice()) == str(alone.advice()), "of the second model alone"
+
+
+def test_advice_is_of_the_last_model_alone():
+    callback = AdeptCallback(verbose=0)
+    build().learn(6 * ROLLOUT, callback)
+    build().learn(3 * ROLLOUT, callback)
+    assert "Only 2 updates were judged" in str(callback.advice())
+
+
+def test_a_scheduler_object_serves_one_model(tmp_path):
+    recorder = Recorder([3, 1, 2])
+    model, callback = build(), AdeptCallback(recorder, verbose=0)
+    model.learn(2 * ROLLOUT, callback)
+    with pytest.raises(ValueError, match=r"has chosen for another model.*a new one for each model, or give it as data"):
+        build().learn(ROLLOUT, callback)
+    assert len(recorder.chosen) == 2
+    model.save(tmp_path / "model")
+    loaded = PPO.load(tmp_path / "model", env=DummyVecEnv([Counting] * ENVS))
+    loaded.learn(ROLLOUT, callback)
+    assert recorder.chosen == [3, 1, 2], "the state that the model carries goes on"
+
+
+def hooks(model):
+    optimizer = model.policy.optimizer
+    return len(optimizer._optimizer_step_pre_hooks) + len(optimizer._optimizer_step_post_hooks)
+
+
+@pytest.mark.parametrize("where", ["_on_step", "train"])
+def test_a_learn_that_failed_leaves_nothing_behind(where):
+    class Fails(BaseCallback):
+        def _on_step(self):
+            if where == "_on_step":
+                raise Broken
+            return True
+
+    model, callback = build(learning_rate=RATE), AdeptCallback(Scripted([(2, 3.0)]), verbose=0)
+    breaks = model.policy.optimizer.register_step_pre_hook(lambda *_: 1 / 0) if where == "train" else None
+    for _ in range(2):
+        for each in (callback, AdeptCallback(Scripted([(2, 3.0)]), verbose=0)):
+            with pytest.raises((Broken, ZeroDivisionError)):
+                model.learn(ROLLOUT, [each, Fails()])
+    if breaks is not None:
+        breaks.remove()
+    assert hooks(model) == 0
+    model.learn(ROLLOUT, callback)
+    assert hooks(model) == 0
+
+
+class Broken(RuntimeError):
+    """Of a policy or callback that fails."""
 
 
 def test_without_watching_nothing_is_judged_and_controllers_are_refused():

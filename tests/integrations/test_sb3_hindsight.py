@@ -14,6 +14,7 @@ from sb3_contrib import RecurrentPPO
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
+from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import DummyVecEnv
 from test_sb3 import ENVS, MINIBATCHES, POLICIES, ROLLOUT, STEPS, Rows, build
 
@@ -227,6 +228,50 @@ def test_advice_is_printed_and_returned(capsys):
     build().learn(3 * ROLLOUT, quiet)
     assert capsys.readouterr().out == ""
     assert "2 updates were judged" in str(quiet.advice())
+
+
+class Unjudged(ActorCriticPolicy):
+    """A policy of a user's own that acts and learns, but cannot be asked for its distribution."""
+
+    def get_distribution(self, obs):
+        torch.rand(1)
+        self.set_training_mode(False)
+        raise NotImplementedError("this policy has no distribution")
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_policy_that_cannot_be_judged_is_trained_as_without_the_callback(capsys):
+    plain = build(policy=Unjudged)
+    plain.learn(4 * ROLLOUT)
+    watched, callback = build(policy=Unjudged), AdeptCallback()
+    with pytest.warns(
+        RuntimeWarning, match="training goes on unchanged: NotImplementedError: this policy has no"
+    ) as told:
+        watched.learn(4 * ROLLOUT, callback)
+    assert len(told) == 1
+    for name, value in parameters(plain).items():
+        assert torch.equal(parameters(watched)[name], value), name
+    said = "Judging stopped at update 1: NotImplementedError: this policy has no distribution."
+    assert capsys.readouterr().out.endswith(f"{said}\n")
+    with pytest.raises(NotImplementedError):
+        build(policy=Unjudged).learn(4 * ROLLOUT, AdeptCallback("hindsight"))
+
+
+def test_a_buffer_that_cannot_be_read_does_not_end_the_training(monkeypatch):
+    monkeypatch.setattr("adept.integrations.sb3.time_groups", lambda *_: 1 / 0)
+    with pytest.warns(RuntimeWarning, match="training goes on unchanged: ZeroDivisionError"):
+        build().learn(3 * ROLLOUT, AdeptCallback(verbose=0))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, ZeroDivisionError])
+def test_errors_of_the_update_itself_are_the_hosts(error):
+    def fails(*_):
+        raise error
+
+    model = build()
+    model.policy.optimizer.register_step_pre_hook(fails)
+    with pytest.raises(error):
+        model.learn(ROLLOUT, AdeptCallback())
 
 
 def test_steps_far_too_short_are_called_so():

@@ -182,6 +182,25 @@ def test_control_resumes_through_save_and_load(tmp_path):
     assert [list(update["rates"]) for update in updates] == [pytest.approx([0.001 * 1.5**k], abs=1e-7) for k in (2, 3)]
 
 
+def test_learns_one_after_the_other_are_one_run():
+    scripted = Scripted([(2, 1.0)])
+    model, callback = build(), AdeptCallback(scripted, verbose=0)
+    for _ in range(3):
+        model.learn(ROLLOUT, callback, reset_num_timesteps=False)
+    assert [each is None for each in scripted.evidence] == [True, False, False]
+
+
+def test_a_model_that_cannot_be_judged_is_trained_as_without_the_callback(monkeypatch):
+    monkeypatch.setattr("adept.integrations.sbx.log_probs", lambda *_: 1 / 0)
+    plain = build()
+    plain.learn(3 * ROLLOUT)
+    watched = build()
+    with pytest.warns(RuntimeWarning, match="training goes on unchanged: ZeroDivisionError"):
+        watched.learn(3 * ROLLOUT, AdeptCallback(verbose=0))
+    for one, other in zip(leaves(plain), leaves(watched), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_nothing_is_copied():
     model, callback = build(), AdeptCallback(gains_every=1, verbose=0)
     before = []

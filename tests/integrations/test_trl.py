@@ -1,4 +1,6 @@
 import sys
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -274,12 +276,16 @@ def test_completions_beyond_the_limit_are_left_out(tmp_path):
 
 def rates_of(trainer):
     """Return a list that gets the learning rate of every step of the optimiser, also of those that go by."""
-    rates = []
+    rates, hooks = [], []
 
     class Watch(TrainerCallback):
         def on_train_begin(self, args, state, control, optimizer=None, **_):
             inner = getattr(optimizer, "optimizer", optimizer)
-            inner.register_step_pre_hook(lambda optimizer, *_: rates.append(optimizer.param_groups[0]["lr"]))
+            while hooks:
+                hooks.pop().remove()
+            hooks.append(
+                inner.register_step_pre_hook(lambda optimizer, *_: rates.append(optimizer.param_groups[0]["lr"]))
+            )
 
     trainer.add_callback(Watch())  # after ADEPT's own, so that it sees what the optimiser sees
     return rates
@@ -294,6 +300,94 @@ def test_the_stride_multiplies_the_scheduled_rate(tmp_path):
     strides = [stride for _, stride in choices for _ in range(PLANNED)]
     assert rates == pytest.approx([0.01 * (1 - step / 12) * stride for step, stride in enumerate(strides)])
     assert trainer.optimizer.param_groups[0]["lr"] == pytest.approx(0.0)
+
+
+class Breaks(TrainerCallback):
+    """Ends the first training after its third step, that is after the first generation."""
+
+    def __init__(self):
+        self.broken = False
+
+    def on_step_end(self, args, state, control, **_):
+        if state.global_step == 3 and not self.broken:
+            self.broken = True
+            raise RuntimeError("the first training breaks off")
+
+
+def test_the_stride_of_a_training_that_broke_off_is_gone_in_the_next(tmp_path):
+    trainer = attach(build(tmp_path, steps=6, lr_scheduler_type="constant"), Scripted([(3, 3.0)]), verbose=0)
+    trainer.add_callback(Breaks())
+    rates = rates_of(trainer)
+    with pytest.raises(RuntimeError, match="the first training breaks off"):
+        trainer.train()
+    trainer.train()
+    assert rates == pytest.approx([0.01 * 3] * (3 + 6))
+
+
+@pytest.mark.parametrize("given", [None, "kl-rate"])
+def test_the_first_update_after_a_resume_is_not_judged(given, tmp_path):
+    """In one process, so that the parameters before the last update are still there."""
+    saving = {"save_strategy": "steps", "save_steps": 3}
+    trainer = attach(build(tmp_path, steps=9, **saving), given, verbose=0)
+    judged, step = [], trainer.adept.pilot.step
+
+    def spied(**kwargs):
+        choice = step(**kwargs)
+        judged.append(trainer.adept.pilot.verdict is not None)
+        return choice
+
+    trainer.adept.pilot.step = spied
+    trainer.train()
+    trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
+    assert judged == [False, True, True, False, True]
+
+
+def sharded(trainer, how):
+    """Let a trainer look as under FSDP, or under a stage of DeepSpeed's ZeRO."""
+    trainer.is_fsdp_enabled = how == "FSDP"
+    trainer.is_deepspeed_enabled = how != "FSDP"
+    own, plugin = trainer.accelerator, None if how == "FSDP" else SimpleNamespace(zero_stage=how)
+    trainer.accelerator = SimpleNamespace(
+        state=SimpleNamespace(deepspeed_plugin=plugin), num_processes=1, unwrap_model=own.unwrap_model
+    )
+    return trainer
+
+
+@pytest.mark.parametrize("how", ["FSDP", 3])
+@pytest.mark.parametrize("given", [None, "hindsight", [3, 1]], ids=str)
+def test_parameters_that_are_sharded_are_not_judged(how, given, tmp_path):
+    name = "FSDP" if how == "FSDP" else "DeepSpeed ZeRO-3"
+    with pytest.raises(ValueError, match=rf"{name} .*no process holds them whole.*one process, DDP.*leave attach out"):
+        attach(sharded(build(tmp_path), how), given)
+
+
+def test_other_stages_of_deepspeed_leave_the_parameters_whole(tmp_path):
+    attach(sharded(build(tmp_path), 2))
+    with pytest.raises(ValueError, match="fp16 or DeepSpeed is on"):
+        attach(sharded(build(tmp_path), 2), [3, 1])
+
+
+def test_completions_that_cannot_be_judged_do_not_end_the_training(tmp_path, capsys):
+    plain = build(tmp_path, steps=9)
+    plain.train()
+    trainer = attach(build(tmp_path, steps=9))
+
+    def fails(*args, **kwargs):
+        raise NotImplementedError("no log-probabilities")
+
+    rows = trainer.adept._rows
+    trainer.adept._rows = lambda generated: replace(rows(generated), log_probs=fails)
+    with pytest.warns(RuntimeWarning, match="training goes on unchanged: NotImplementedError: no log-probabilities"):
+        trainer.train()
+    assert_equal_bit_for_bit((trainer.model.state_dict(), plain.model.state_dict()))
+    assert "Judging stopped at update 1: NotImplementedError: no log-probabilities." in capsys.readouterr().out
+
+
+def test_the_advice_is_not_printed_where_it_is_not_wanted(tmp_path, capsys):
+    trainer = attach(build(tmp_path, steps=3), verbose=0)
+    trainer.train()
+    assert "adept:" not in capsys.readouterr().out
+    assert "No update was judged" in str(trainer.adept.advice())
 
 
 def test_control_resumes_in_mid_stream(tmp_path):
