@@ -47,6 +47,8 @@ SETTINGS = {
     "gain-1-undamped": "the same, growing also near the KL limit",
     "deadband-1": "deadband 1, leak 0.02",
     "no-guard": "no limit on the KL",
+    "actor-alone": "the stride for the actor alone, the critic at the preset's rate",
+    "per-rollout": "the update's advantages normalised per rollout, not per minibatch",
     "epochs-1": "`samples` with 1 epoch from the start",
     "epochs-2": "`samples` with 2 epochs from the start",
     "epochs-3": "`samples` with 3 epochs from the start",
@@ -57,6 +59,8 @@ SETTINGS = {
     "gain-1-pace-0.25": "the same with gain 1, deadband 2",
     "compute-beta-0.5": "`compute`: stride eˣ·√(K/K')",
     "compute-beta-0": "`compute`: stride eˣ, nothing made up for",
+    "look-ahead": "the cheapest epochs within 90 % of the best gain, averaged over updates, at least 2",
+    "look-ahead-back": "the same, going back to an earlier epoch that is better by two errors",
     "share-0.5": "`compute`: to half of the epochs",
     "share-0.5-pace-0.05": "the same at half the pace",
     "share-0.5-pace-0.25": "the same faster",
@@ -85,9 +89,20 @@ SETTINGS_OF_FOUR = {
     "floor-1": "`compute`, down to 1 epoch instead of 2",
 }
 """Settings that were tried with 4 epochs, at twice the preset's learning rate where its epochs are more."""
+TURNED = "preset-turned"
+SETTINGS_TURNED = {"samples-turned": "`samples`"}
+"""The default where the learning rate falls if the preset's is constant, and is constant if the preset's falls."""
+TABLES = (
+    (BASELINE, SETTINGS, ""),
+    (FOUR, SETTINGS_OF_FOUR, "With 4 epochs instead of the preset's"),
+    (TURNED, SETTINGS_TURNED, "With a learning rate that falls on Pendulum and DoorKey, and does not on the others"),
+)
+"""Baseline, settings and heading of each table."""
 SHOWN = (
-    "samples", "compute", "gain-0.1", "gain-1", "no-guard", "epochs-3", "epochs-5", "pace-0.25", "always", "one-slope",
-    "one-slope-smoothing-4", "sequential", "critic-2", "fixed-rate-2", "fixed-half-rate-2", "fixed-third-rate-3",
+    "samples", "compute", "gain-0.1", "gain-1", "no-guard", "blind-at-0", "actor-alone", "per-rollout", "epochs-1",
+    "epochs-2", "epochs-3", "epochs-5", "pace-0.25", "always", "compute-beta-0.5", "compute-beta-0", "look-ahead",
+    "look-ahead-back", "one-slope", "one-slope-smoothing-4", "sequential", "critic-2", "fixed-rate-2",
+    "fixed-half-rate-2", "fixed-third-rate-3",
 )  # fmt: skip
 """The settings in docs/hindsight.md: each answers a question."""
 Row = dict[str, str]
@@ -153,10 +168,10 @@ def table(trials: list[Row], shown: Iterable[str] = SETTINGS, baseline: str = BA
     for (task, _), row in presets.items():
         spread[task].append(float(row["mean_score"]))
     tasks = sorted(spread)
-    settings: dict[str, dict[tuple[str, str], Row]] = {name: {} for name in shown}
+    settings: dict[str, dict[tuple[str, str], list[Row]]] = {name: {} for name in shown}
     for row in trials:
         if row["setting"] in settings and (row["task"], row["seed"]) in presets:
-            settings[row["setting"]][row["task"], row["seed"]] = row
+            settings[row["setting"]].setdefault((row["task"], row["seed"]), []).append(row)
     names = [task.partition("/")[2] for task in tasks]
     lines = [
         f"| setting | | ahead | {' | '.join(names)} | update FLOPs |",
@@ -167,17 +182,25 @@ def table(trials: list[Row], shown: Iterable[str] = SETTINGS, baseline: str = BA
         if not rows:
             continue
         ahead, costs, cells = 0, defaultdict(list), defaultdict(list)
-        for (task, _), row in rows.items():
-            preset = presets[task, row["seed"]]
-            gained = float(row["mean_score"]) - float(preset["mean_score"])
+        for (task, seed), same in rows.items():  # of several commits: their mean
+            preset = presets[task, seed]
+            gained = float(np.mean([float(row["mean_score"]) for row in same])) - float(preset["mean_score"])
             ahead += gained > 0
             cells[task].append(gained)
-            costs[task].append(update_flops(row, preset) / update_flops(preset, preset))
+            costs[task].append(np.mean([update_flops(row, preset) for row in same]) / update_flops(preset, preset))
         share = np.mean([np.mean(each) for each in costs.values()])
         differences = " | ".join(_difference(cells[task]) for task in tasks)
-        lead = f"`{setting}` | {(SETTINGS | SETTINGS_OF_FOUR)[setting]} | {ahead} of {len(rows)}"
+        lead = f"`{setting}` | {(SETTINGS | SETTINGS_OF_FOUR | SETTINGS_TURNED)[setting]} | {ahead} of {len(rows)}"
         lines.append(f"| {lead} | {differences} | {100 * share:.0f} % |")
     return "\n".join(lines)
+
+
+def tables(trials: list[Row]) -> str:
+    """Return all tables, each under its heading."""
+    return "\n\n".join(
+        f"## {heading}\n\n{table(trials, settings, baseline)}" if heading else table(trials, settings, baseline)
+        for baseline, settings, heading in TABLES
+    )
 
 
 def _scores(values: list[float]) -> str:
@@ -200,9 +223,8 @@ def _difference(values: list[float]) -> str:
 def write() -> None:
     """Write all settings beside the trials, and a part of them between the page's markers."""
     trials = read()
-    four = f"## With 4 epochs instead of the preset's\n\n{table(trials, SETTINGS_OF_FOUR, FOUR)}"
     title = "# Every setting of the hindsight controller that was tried"
-    ALL.write_text(f"{title}\n\n{EXPLAINED}\n\n{table(trials)}\n\n{four}\n")
+    ALL.write_text(f"{title}\n\n{EXPLAINED}\n\n{tables(trials)}\n")
     before, rest = PAGE.read_text().split(BEGIN)
     after = rest.split(END)[1]
     PAGE.write_text(f"{before}{BEGIN}\n\n{table(trials, SHOWN)}\n\n{END}{after}")
@@ -216,7 +238,7 @@ def main() -> None:
     if given.what == "add":
         add(given.folder)
     elif given.what == "table":
-        print(f"{table(read())}\n\n{table(read(), SETTINGS_OF_FOUR, FOUR)}")
+        print(tables(read()))
     else:
         write()
 

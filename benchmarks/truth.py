@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from adept.hindsight.estimates import Estimate
 from benchmarks.page import write
 
 FIGURE = Path(__file__).resolve().parent.parent / "docs" / "images" / "truth.svg"
@@ -42,10 +43,15 @@ class Point:
     truth: Array
 
     def z(self, name: str) -> float:
-        """Return the mean over repeats in standard errors."""
+        """Return the mean over repeats as a standard normal deviate: in standard errors, less where repeats are few."""
         values: Array = getattr(self, name)
         error = float(values.std(ddof=1)) / math.sqrt(len(values))
-        return float(values.mean()) / error if error > 0 else 0.0
+        return Estimate(float(values.mean()), error, len(values) - 1).z
+
+    @property
+    def weight(self) -> float:
+        """How sure the sign of the truth is: 2Φ(|z|) - 1, from 0 to 1."""
+        return math.erf(abs(self.z("truth")) / math.sqrt(2))
 
     def agrees(self, name: str) -> float:
         """Return the share of repeats whose sign is that of the true difference, the mean of all repeats."""
@@ -84,7 +90,7 @@ def questions(runs: Sequence[Run]) -> dict[str, list[Point]]:
 
 def agreement(found: Sequence[Point], name: str) -> Callable[[Rows], float]:
     """Return the share of signs that agree on some points, a state counting as much as its truth is sure."""
-    weight = np.array([abs(point.z("truth")) for point in found])
+    weight = np.array([point.weight for point in found])
     agrees = np.array([point.agrees(name) for point in found])
 
     def share(rows: Rows) -> float:

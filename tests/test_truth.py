@@ -31,7 +31,9 @@ def test_points_by_hand() -> None:
     assert (first.state, second.state) == ("task-1-10", "task-1-20")
     assert first.said.tolist() == pytest.approx([0.1, 0.2, -0.1])
     assert first.truth.tolist() == pytest.approx([1.0, 2.0, 3.0])
-    assert first.z("truth") == pytest.approx(2 / (1 / math.sqrt(3)))  # mean 2, standard deviation 1, three repeats
+    t = 2 * math.sqrt(3)  # mean 2, standard deviation 1, three repeats: two degrees of freedom
+    assert first.z("truth") == pytest.approx(17 / 19 * math.sqrt(2 * math.log(1 + t**2 / 2)))  # Wallace 1959
+    assert first.weight == pytest.approx(math.erf(first.z("truth") / math.sqrt(2)))
     assert first.agrees("said") == pytest.approx(2 / 3)
     assert first.agrees("reward") == pytest.approx(1 / 3)
     assert list(truth.points(run(), (4.0, -1.25))) == []  # no such candidate
@@ -40,7 +42,8 @@ def test_points_by_hand() -> None:
 def test_agreement_weighs_a_state_by_how_sure_its_truth_is() -> None:
     sure = truth.Point("a", np.ones(3), np.ones(3), np.array([2.9, 3.0, 3.1]))
     unsure = truth.Point("b", -np.ones(3), -np.ones(3), np.array([-2.0, 0.5, 3.0]))
-    weights = [abs(point.z("truth")) for point in (sure, unsure)]
+    weights = [point.weight for point in (sure, unsure)]
+    assert weights[0] > 0.99 > 0.3 > weights[1]
     assert truth.agreement([sure, unsure], "said")(np.arange(2)) == pytest.approx(weights[0] / sum(weights))
     assert truth.agreement([sure], "said")(np.arange(1)) == 1.0
 
