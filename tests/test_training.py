@@ -246,6 +246,29 @@ def test_an_update_that_the_guard_undoes_does_not_end_the_run(fast: bool) -> Non
     assert math.isfinite(after["approx_kl_last_epoch"])
 
 
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize(
+    ("environments", "length", "epochs", "moves"),
+    [(1, 64, 3, True), (8, 1, 3, True), (4, 16, 1, True), (1, 1, 3, False)],
+)
+def test_hindsight_with_the_smallest_rollouts(
+    environments: int, length: int, epochs: int, moves: bool, fast: bool
+) -> None:
+    """One environment, one step and one epoch are judged as any other; a single row says nothing: the preset stays."""
+    config = tiny_config(
+        "Identity-v0", scheduler="hindsight", arms=(epochs,), environments=environments, rollout_length=length,
+        minibatch_size=environments * length, steps=12 * environments * length,
+    )  # fmt: skip
+    records, _ = run(config, Execution(device="cpu", fast=fast))
+    assert len(records) == 12
+    assert all(record["epochs"] == epochs for record in records)
+    assert all(1 / 32 <= record["stride"] <= 32 for record in records)
+    judged = any(record["slope_z"] != 0 for record in records[1:] if math.isfinite(record["slope_z"]))
+    assert judged == moves
+    if not moves:
+        assert {record["stride"] for record in records} == {1.0}
+
+
 def test_an_unusable_device_is_one_line() -> None:
     with pytest.raises(ValueError, match="'cuda:99' cannot be used here"):
         pick_device("cuda:99")

@@ -266,13 +266,15 @@ def load_network(network: ActorCritic, arrays: dict[str, Array]) -> None:
 
 
 def take_rows(rollout: Rollout, rows: Tensor) -> Minibatch:
-    """Return some rows of a rollout, their advantages normalised."""
+    """Return some rows of a rollout, their advantages normalised; a single one has no spread, and stays as it is."""
     advantages = rollout.advantages[rows]
+    if len(advantages) > 1:
+        advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
     return Minibatch(
         rollout.observations[rows],
         rollout.actions[rows],
         rollout.log_probs[rows],
         rollout.values[rows],
-        (advantages - advantages.mean()) / (advantages.std() + 1e-8),
+        advantages,
         rollout.returns[rows],
     )

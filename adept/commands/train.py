@@ -150,9 +150,7 @@ def _scaled(config: Config, scale: str) -> Config:
     if config.scheduler in CONTROLLERS or "scale" not in scheduler_options(scheduler_class(config.scheduler)):
         raise ValueError(f"--scale is for bandits that standardise rewards (ucb, thompson), not {config.scheduler!r}")
     if scale != "auto":
-        raise ValueError(
-            f"--scale must be auto, got {scale!r}; without it the rule is the paper's"
-        )
+        raise ValueError(f"--scale must be auto, got {scale!r}; without it the rule is the paper's")
     options = {name: value for name, value in config.scheduler_options.items() if name != "exploration"}
     return replace(config, scheduler_options={**options, "scale": scale})
 

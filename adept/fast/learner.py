@@ -73,7 +73,9 @@ class FastLearner:
             return column.index_select(0, order).view(count, size, *column.shape[1:])
 
         advantages = shuffled(rollout.advantages)
-        costs = (advantages.mean(1, keepdim=True) - advantages) / (advantages.std(1, keepdim=True) + 1e-8)
+        costs = -advantages  # a single one has no spread
+        if size > 1:
+            costs = (advantages.mean(1, keepdim=True) - advantages) / (advantages.std(1, keepdim=True) + 1e-8)
         columns = (rows, rollout.actions, rollout.log_probs, rollout.values, rollout.returns)
         metrics = torch.empty(count, len(self._names))
         for chosen, *targets, row in zip(*map(shuffled, columns), costs, metrics, strict=True):

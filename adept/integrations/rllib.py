@@ -2,8 +2,8 @@
 
 Each learner judges its own rows and has its own copy of the scheduler or controller. Rewards and verdicts are pooled
 over all learners before anyone chooses, and a choice follows from a seed and what was pooled alone, so that all
-learners make the same choice and none waits for another. How an epoch's end is seen: by the minibatches that the
-learner took from its iterator.
+learners make the same choice and none waits for another. How an epoch's end is seen: RLlib's iterator of minibatches
+counts the passes over the batch; with several learners it does not, and an epoch is its share of the minibatches.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class AdeptLearner(PPOTorchLearner):
         self.pilot.attach(self.config.num_epochs, ModuleWeights(self._judged_modules))
         self._strides = [contract.Stride(optimizer) for optimizer in self._named_optimizers.values()]
         self._made: Any = None
-        self._minibatches: Any = None
+        self._epochs_done = 0.0
 
     def _make_batch_if_necessary(self, training_data: Any) -> Any:
         made, self._made = self._made, None
@@ -123,9 +123,8 @@ class AdeptLearner(PPOTorchLearner):
         self, *, training_data: Any, num_total_minibatches: int = 0, num_epochs: int = 1, **kwargs: Any
     ) -> Any:
         """Iterate as usual, for as many epochs as are chosen."""
-        batch = self._made = self._make_batch_if_necessary(training_data)
-        pilot = self.pilot
-        rows = self._rows(batch) if pilot.wants_rows or pilot.kl_stop is not None else None
+        batch, pilot = self._make_batch_if_necessary(training_data), self.pilot
+        rows = pilot.rollout(lambda: self._rows(batch))
         reward = self._mean_return(batch) if pilot.wants_reward else None
         choice = pilot.step(reward=reward, rows=rows if pilot.wants_rows else None)
         epochs = choice.epochs if pilot.controls else num_epochs
@@ -134,27 +133,31 @@ class AdeptLearner(PPOTorchLearner):
         if num_total_minibatches and epochs != num_epochs:
             # With several learners RLlib fixes the number of minibatches for its own number of epochs; 0 means open.
             num_total_minibatches = max(1, round(num_total_minibatches * epochs / num_epochs))
-        self._minibatches = super()._create_iterator_if_necessary(
+        self._made = batch  # so that it is not made twice
+        minibatches = super()._create_iterator_if_necessary(
             training_data=training_data, num_total_minibatches=num_total_minibatches, num_epochs=epochs, **kwargs
         )
-        return self._watched(self._minibatches, rows, epochs, num_total_minibatches)
+        return self._watched(minibatches, rows if pilot.kl_stop is not None else None, epochs, num_total_minibatches)
 
     def _watched(self, minibatches: Any, rows: Rows | None, epochs: int, planned: int) -> Iterator[Any]:
         """Yield the minibatches, take note of each epoch's end, and keep the controller's guard.
 
-        Where the number of minibatches is planned, an epoch ends at its share of them: at the same one on all learners,
-        whatever their number of rows, so that all of them meet to compare their KL.
+        RLlib counts a pass over the batch before it hands out the pass's last minibatch. Where the number of
+        minibatches is planned, an epoch ends at its share of them: at the same one on all learners, whatever their
+        number of rows, so that all of them meet to compare their KL.
         """
-        ended = 0
+        covered = getattr(minibatches, "_num_covered_epochs", {})
+        ended, self._epochs_done = 0, 0.0
         for number, minibatch in enumerate(minibatches, 1):
             yield minibatch  # the learner comes back for the next one when this one's step is done
-            done = math.floor((epochs * number / planned if planned else self._epochs_done()) + 1e-9)
+            done = math.floor(epochs * number / planned + 1e-9) if planned else min(covered.values(), default=0)
             if done > ended:
-                ended = done
+                ended, self._epochs_done = done, float(done)
                 self.pilot.mark(done)
                 guarded = self.pilot.kl_stop is not None and (planned > 0 or not self.distributed)
                 if guarded and done < epochs and self.pilot.stops(self._kl(rows)):
                     return
+        self._epochs_done = float(epochs)
 
     def _kl(self, rows: Rows | None) -> float:
         with torch.no_grad():
@@ -238,17 +241,19 @@ class AdeptLearner(PPOTorchLearner):
         super().after_gradient_based_update(timesteps=timesteps)
         for stride in self._strides:
             stride.factor = 1.0
-        self.pilot.finished(self._epochs_done())
-        for name, value in (self.pilot.metrics() | self.pilot.update_metrics()).items():
+        self.pilot.finished(self._epochs_done)
+        for name, value in self._over_learners(self.pilot.metrics() | self.pilot.update_metrics()).items():
             self.metrics.log_value((ALL_MODULES, name), value, window=1)
 
-    def _epochs_done(self) -> float:
-        """Return the rows that went through the update, over the rows of the batch: 1 where it went through whole."""
-        minibatches = self._minibatches
-        if not hasattr(minibatches, "_minibatch_count"):
-            return 1.0
-        rows = max(len(columns) for columns in minibatches._batch.policy_batches.values())
-        return float(minibatches._minibatch_count * minibatches._minibatch_size / rows)
+    def _over_learners(self, numbers: dict[str, float]) -> dict[str, float]:
+        """Return numbers for the log, of which RLlib takes the mean over learners: z and errors pool otherwise."""
+        if not self.distributed:
+            return numbers
+        names = [f"{contract.PREFIX}/{name}" for name in ("slope_z", "update_worth_error")]
+        sums = self._summed([numbers.get(name, 0.0) for name in names] + [float(name in numbers) for name in names])
+        (slope_z, error), (slopes, errors) = sums[:2], sums[2:]
+        pooled = {names[0]: slope_z / math.sqrt(max(1.0, slopes)), names[1]: error / max(1.0, errors) ** 1.5}
+        return {name: pooled.get(name, value) for name, value in numbers.items()}
 
     def get_state(self, components: Any = None, *, not_components: Any = None, **kwargs: Any) -> Any:
         """Return the learner's state, with the chooser's among it."""
@@ -260,15 +265,15 @@ class AdeptLearner(PPOTorchLearner):
     def set_state(self, state: Any) -> None:
         """Continue from a state; one without a chooser's leaves it as it is."""
         super().set_state(state)
-        if SCHEDULER in state:
-            self.pilot.load_state_dict(state[SCHEDULER], forget=f"drop {SCHEDULER!r} from the learner's state")
+        found = state.get(SCHEDULER, {})
+        self.pilot.load_state_dict(found, forget=f"drop {SCHEDULER!r} from the learner's state")
 
 
 class _Part:
     """The rows of one module in a batch, of which some are judged."""
 
     def __init__(self, module: Any, columns: Any) -> None:
-        self.module, self.columns = module, columns
+        self.module, self.columns = module, dict(columns)  # RLlib shuffles the batch in place, epoch by epoch
         mask = columns.get(Columns.LOSS_MASK)
         self._length = len(columns[Postprocessing.ADVANTAGES])
         everything = torch.arange(self.column(Postprocessing.ADVANTAGES).numel())

@@ -2,10 +2,14 @@
 
 How an epoch's end is seen: `memory.sample` is called once per epoch, so that a call ends the epoch before it. Recurrent
 agents do not call it, and their rows are sequences: their updates are not judged, so that only schedulers can choose.
+
+skrl's KL stop ends an epoch, not the update. Where a controller's guard used it, the epochs that are left get no
+minibatches. RPO perturbs the policy at each pass, so that skrl's KL is that of the perturbation: RPO has no guard.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from adept.hindsight.estimates import time_groups
@@ -35,7 +39,7 @@ def attach(agent: Any, scheduler: Any = None, *, verbose: int = 1, **options: An
     `adept`; `adept/…` is tracked with the agent's data.
 
     The learning-rate scheduler makes `cfg.learning_epochs` steps after each update, whatever the choice.
-    `KLAdaptiveLR` makes one step, with the KL of the first epoch.
+    `KLAdaptiveLR` makes one step, with the KL of the first epoch; a controller takes its place, and it makes none.
 
     Call it once, before `agent.load` and before training.
     """
@@ -55,6 +59,16 @@ def attach(agent: Any, scheduler: Any = None, *, verbose: int = 1, **options: An
     return agent
 
 
+class _Minibatches(list[Any]):
+    """The minibatches of an epoch, which know whether the agent took all of them."""
+
+    taken = False
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from super().__iter__()
+        self.taken = True
+
+
 class _Attached:
     """Stand between an agent and its update, and between the update and its memory."""
 
@@ -65,10 +79,12 @@ class _Attached:
         self._reward: float | None = None
         self._values: Any = None
         self._explained: float | None = None
-        self._sampled = 0
+        self._sampled, self._cut = 0, False
+        self._minibatches = _Minibatches()
+        self._perturbed = isinstance(agent, RPO)
         recurrent = isinstance(agent, PPO_RNN | RPO_RNN)
         pilot.attach(self._epochs, None if recurrent else ModuleWeights(agent.policy))
-        agent.update = self.update
+        agent.update, agent.load = self.update, self.load
         agent.memory.set_tensor_by_name = self.set_tensor_by_name
         agent.memory.sample = self.sample
         agent.checkpoint_modules[contract.PREFIX] = self
@@ -85,9 +101,9 @@ class _Attached:
             self._reward = float(returns.double().mean())
             self._explained = explained_variance(self._values, returns)
         if name == "advantages":
-            rows = self._rows() if self.pilot.wants_rows else None
+            rows = self.pilot.rollout(self._rows) if self.pilot.wants_rows else None
             choice = self.pilot.step(reward=self._reward if self.pilot.wants_reward else None, rows=rows)
-            self._sampled = 0
+            self._sampled, self._cut = 0, False
             if self.pilot.controls:
                 agent.cfg.learning_epochs, self._steps.factor = choice.epochs, choice.stride
 
@@ -106,22 +122,35 @@ class _Attached:
                 "observations": agent._observation_preprocessor(columns["observations"]),
                 "states": agent._state_preprocessor(columns["states"]),
             }
+            if self._perturbed:
+                inputs["alpha"] = agent.cfg.alpha
             return agent.policy.act({**inputs, "taken_actions": columns["actions"]}, role="policy")[1]["log_prob"]
 
+        # RPO's stored log-probabilities have another perturbation; passes of the judge have one and the same.
+        deployed = None if self._perturbed else columns["log_prob"].flatten()
         groups = time_groups(steps, environments)[chosen]
-        return Rows(passes, columns["advantages"].flatten(), groups, columns["log_prob"].flatten(), self._explained)
+        return Rows(passes, columns["advantages"].flatten(), groups, deployed, self._explained)
 
     def sample(self, *args: Any, **kwargs: Any) -> Any:
-        """Sample as usual; the epoch before this one is over."""
-        if self._sampled:
-            self.pilot.mark(self._sampled)
+        """Sample as usual; the epoch before this one is over, and the update too if the guard cut it."""
+        if self._sampled and not self._cut:
+            self._cut = not self._minibatches.taken
+            if not self._cut:
+                self.pilot.mark(self._sampled)
         self._sampled += 1
-        return type(self.agent.memory).sample(self.agent.memory, *args, **kwargs)
+        if self._cut and self._guards:
+            return []
+        self._minibatches = _Minibatches(type(self.agent.memory).sample(self.agent.memory, *args, **kwargs))
+        return self._minibatches
+
+    @property
+    def _guards(self) -> bool:
+        return self.pilot.kl_stop is not None and not self._perturbed
 
     def update(self, *, timestep: int, timesteps: int) -> None:
         """Update as usual, except for the choice, and keep the number of epochs out of the learning rate."""
         agent, before, own_limit = self.agent, self._steps.count, self.agent.cfg.kl_threshold
-        if self.pilot.kl_stop is not None:
+        if self.pilot.kl_stop is not None and self._guards:
             agent.cfg.kl_threshold = min(self.pilot.kl_stop, own_limit or self.pilot.kl_stop)
         try:
             if agent.scheduler is None or not self.pilot.controls:
@@ -130,6 +159,7 @@ class _Attached:
                 self._update_with_schedule(timestep, timesteps)
         finally:
             agent.cfg.learning_epochs, agent.cfg.kl_threshold, self._steps.factor = self._epochs, own_limit, 1.0
+            self._sampled, self._cut = 0, False
         self.pilot.finished((self._steps.count - before) / agent.cfg.mini_batches)
         for name, value in (self.pilot.metrics() | self.pilot.update_metrics()).items():
             agent.track_data(name, value)
@@ -141,10 +171,16 @@ class _Attached:
         with contract.held_steps(learning_rate) as asked:
             type(agent).update(agent, timestep=timestep, timesteps=timesteps)
         if isinstance(learning_rate, KLAdaptiveLR):
-            learning_rate.step(*asked[0])
+            if self.pilot.wants_reward:  # a controller moves the rate itself, and the two would work against each other
+                learning_rate.step(*asked[0])
             return
         for _ in range(self._epochs):
             learning_rate.step()
+
+    def load(self, path: str) -> None:
+        """Load as usual; the loaded parameters are not those of the last update, also where no state comes along."""
+        self.load_state_dict({})
+        type(self.agent).load(self.agent, path)
 
     def state_dict(self) -> dict[str, Any]:
         """Return what the agent's checkpoint keeps."""

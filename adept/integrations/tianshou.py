@@ -1,12 +1,14 @@
 """ADEPT in Tianshou: `attach(algorithm)` judges every PPO update, `attach(algorithm, "hindsight")` also chooses.
 
-How an epoch's end is seen: the batch is split once per epoch, so that a call of `split` ends the epoch before it.
+How an epoch's end is seen: the batch is split once per epoch, so that a call of `split` ends the epoch before it. A
+split after which the policy's optimiser made no step, as that for GAIL's discriminator, began no epoch.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields, make_dataclass
+from functools import cache
 from typing import Any
 
 from adept.hindsight.estimates import time_groups
@@ -41,24 +43,27 @@ def attach(algorithm: PPO, scheduler: Any = None, *, verbose: int = 1, **options
     if hasattr(algorithm, "adept"):
         raise ValueError("this algorithm has a scheduler already, one is allowed; build a new algorithm")
     attached = _Attached(algorithm, Pilot(scheduler, **{"call": 'attach(algorithm, "hindsight")', **options}), verbose)
-    algorithm.adept = attached
+    if attached.pilot.controls:
+        algorithm.adept = attached
+    else:
+        object.__setattr__(algorithm, contract.PREFIX, attached)  # no submodule: checkpoints are PPO's own
+    algorithm.register_load_state_dict_pre_hook(attached.before_load)
     algorithm._preprocess_batch = attached.preprocess_batch
     algorithm._update_with_batch = attached.update_with_batch
     algorithm.run_training = attached.run_training
     return algorithm
 
 
-@dataclass(kw_only=True)
-class AdeptTrainingStats(A2CTrainingStats):
-    """The statistics of PPO with ADEPT's numbers, which Tianshou's loggers write as `adept/…`."""
-
-    _non_loss_fields = (*A2CTrainingStats._non_loss_fields, contract.PREFIX)
-
-    adept: dict[str, float] = field(default_factory=dict)
+@cache
+def _with_numbers(kind: type) -> type:
+    """Return a class of training statistics with ADEPT's numbers, which Tianshou's loggers write as `adept/…`."""
+    numbers: Any = (contract.PREFIX, dict[str, float], field(default_factory=dict))
+    names = {"_non_loss_fields": (*kind._non_loss_fields, contract.PREFIX)}  # type: ignore[attr-defined]
+    return make_dataclass(f"Adept{kind.__name__}", [numbers], bases=(kind,), namespace=names, kw_only=True)
 
 
 class _Attached(torch.nn.Module):
-    """Stand between PPO and its two steps of an update; a submodule, so that its state is saved with PPO's."""
+    """Stand between PPO and its two steps of an update; a submodule where it has a state to save with PPO's."""
 
     def __init__(self, algorithm: PPO, pilot: Pilot, verbose: int) -> None:
         super().__init__()
@@ -78,13 +83,13 @@ class _Attached(torch.nn.Module):
         self._reward = float(batch.returns.double().mean()) * scale
         return batch
 
-    def update_with_batch(self, batch: Any, batch_size: int | None, repeat: int) -> AdeptTrainingStats:
+    def update_with_batch(self, batch: Any, batch_size: int | None, repeat: int) -> A2CTrainingStats:
         """Update as PPO does, with the choice for the number of repetitions and the factor of the learning rate."""
         (algorithm,) = self._owner
         pilot = self.pilot
         pilot.attach(repeat, self._weights)
         self._load()
-        rows = self._rows(batch) if pilot.wants_rows or pilot.kl_stop is not None else None
+        rows = pilot.rollout(lambda: self._rows(batch))
         choice = pilot.step(
             reward=self._reward if pilot.wants_reward else None, rows=rows if pilot.wants_rows else None
         )
@@ -100,7 +105,10 @@ class _Attached(torch.nn.Module):
         pilot.finished(stats.gradient_steps / max(1, len(batch) // (batch_size or len(batch))))
         numbers = pilot.metrics() | pilot.update_metrics()
         shortened = {name.removeprefix(f"{contract.PREFIX}/"): value for name, value in numbers.items()}
-        return AdeptTrainingStats(**{each.name: getattr(stats, each.name) for each in fields(stats)}, adept=shortened)
+        kind: Any = type(stats)
+        own_numbers = {each.name: getattr(stats, each.name) for each in fields(stats)}
+        found: A2CTrainingStats = _with_numbers(kind)(**own_numbers, adept=shortened)
+        return found
 
     def _rows(self, batch: Any) -> Rows:
         """Return the batch, which holds one environment after the other, each in order of time."""
@@ -118,18 +126,19 @@ class _Attached(torch.nn.Module):
 
     def _watched(self, kind: type, batch: Any, rows: Rows | None) -> type:
         """Return the batch's class, except that this batch takes note of each epoch's end and keeps the guard."""
-        pilot, weights, begun = self.pilot, self._weights, 0
+        pilot, weights, steps = self.pilot, self._weights, self._steps
+        ended, before, stopped = 0, steps.count, False
 
         def split(self: Any, size: int, shuffle: bool = True, merge_last: bool = False) -> Any:
-            nonlocal begun
-            if self is batch and shuffle:  # not a pass in order, which recomputes advantages
-                if begun:
-                    pilot.mark(begun)
-                    if rows is not None:
-                        with weights.present():
-                            if pilot.stops(rows.divergence()):
-                                return iter(())
-                begun += 1
+            nonlocal ended, before, stopped
+            if self is batch and shuffle and steps.count > before:  # not a pass in order, which recomputes advantages
+                ended, before = ended + 1, steps.count
+                pilot.mark(ended)
+                if rows is not None:
+                    with weights.present():
+                        stopped = pilot.stops(rows.divergence())
+            if stopped and self is batch and shuffle:
+                return iter(())
             return kind.split(self, size, shuffle=shuffle, merge_last=merge_last)  # type: ignore[attr-defined]
 
         return type(kind.__name__, (kind,), {"split": split})
@@ -142,18 +151,27 @@ class _Attached(torch.nn.Module):
             print(f"adept: {self.pilot.advice()}")
         return result
 
+    def before_load(self, module: Any, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
+        """Forget the last update, which did not make the loaded parameters; be content with a state of another line."""
+        self.pilot.load_state_dict({}, forget="")
+        entry = f"{prefix}{contract.PREFIX}._extra_state"
+        if self.pilot.controls:
+            state_dict.setdefault(entry, {})
+        else:
+            state_dict.pop(entry, None)
+
     def get_extra_state(self) -> dict[str, Any]:
         """Return what `algorithm.state_dict()` keeps."""
         return self.pilot.state_dict() if self._loaded is None else self._loaded
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Continue from what `algorithm.load_state_dict()` found."""
-        self._loaded = state
+        """Continue from what `algorithm.load_state_dict()` found; nothing leaves the chooser as it is."""
+        self._loaded = state or None
         if not self.pilot.waits:
             self._load()
 
     def _load(self) -> None:
         """Load a state that was found before the trainer told how many repetitions it makes."""
         state, self._loaded = self._loaded, None
-        if state:
+        if state is not None:
             self.pilot.load_state_dict(state, forget="drop 'adept._extra_state' from the checkpoint")

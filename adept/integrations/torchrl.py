@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
+from functools import cache
 from typing import Any
 
 from adept.hindsight.estimates import time_groups
@@ -18,6 +19,7 @@ from adept.integrations.pilot import Pilot, Rows, chosen_rows
 contract.require_framework("torchrl", package="torchrl", at_least="0.14", below="0.15", extra="torchrl")
 
 import torch  # noqa: E402
+from torchrl.checkpoint import Checkpoint  # noqa: E402
 from torchrl.objectives import PPOLoss  # noqa: E402
 from torchrl.trainers import LRSchedulerHook, Trainer, TrainerHookBase  # noqa: E402
 
@@ -48,6 +50,11 @@ def attach(trainer: Trainer, scheduler: Any = None, *, verbose: int = 1, **optio
             "this trainer has no whole batch whose returns it estimates (asynchronous collection, a Ray learner, or "
             "no ValueEstimatorHook); one process that collects and learns in turn is needed: build PPOTrainer so"
         )
+    if trainer.optimizer is None:
+        raise ValueError(
+            "this trainer has no optimizer of its own, whose steps could be counted and scaled; one is needed: build "
+            "Trainer(optimizer=…) instead of registering an OptimizerHook or a stepper with its own"
+        )
     if contract.PREFIX in trainer._modules:
         raise ValueError("this trainer has a scheduler already, one is allowed; build a new trainer")
     AdeptHook(Pilot(scheduler, **{"call": 'attach(trainer, "hindsight")', **options}), verbose).register(trainer)
@@ -75,6 +82,7 @@ class AdeptHook(TrainerHookBase):
         self._weights = ModuleWeights(trainer.loss_module)
         self.pilot.attach(self._configured, self._weights)
         trainer.adept, trainer.optim_steps, trainer.train = self, self.optim_steps, self.train
+        trainer.load_state_dict, trainer.load_from_file = self.load_trainer_state, self.load_from_file
 
     def train(self) -> None:
         """Train as usual, and print the advice at the end."""
@@ -85,10 +93,10 @@ class AdeptHook(TrainerHookBase):
     def optim_steps(self, batch: Any) -> None:
         """Optimise as usual, except for the choice, and keep the number of epochs out of the learning rate."""
         trainer, pilot = self._trainer, self.pilot
-        estimated = self._estimated(batch)
-        reward = float(estimated.get(self._estimator.tensor_keys.value_target).double().mean())
-        rows = self._rows(estimated) if pilot.wants_rows or pilot.kl_stop is not None else None
-        choice = pilot.step(reward=reward if pilot.wants_reward else None, rows=rows if pilot.wants_rows else None)
+        estimated = cache(lambda: self._estimated(batch))
+        rows = pilot.rollout(lambda: self._rows(estimated()))
+        reward = self._mean_return(estimated()) if pilot.wants_reward else None
+        choice = pilot.step(reward=reward, rows=rows if pilot.wants_rows else None)
         self._epochs_done, self._stopped = 0, False
         self._guarded = rows if pilot.kl_stop is not None else None
         try:
@@ -133,6 +141,9 @@ class AdeptHook(TrainerHookBase):
         mask = batch.get(("collector", "mask"), None)
         return estimated.reshape(-1) if mask is None else estimated[mask]
 
+    def _mean_return(self, estimated: Any) -> float:
+        return float(estimated.get(self._estimator.tensor_keys.value_target).double().mean())
+
     def _rows(self, estimated: Any) -> Rows:
         loss = self._trainer.loss_module
         chosen = chosen_rows(len(estimated), self.pilot.most_rows)
@@ -159,7 +170,28 @@ class AdeptHook(TrainerHookBase):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from what the trainer's checkpoint holds."""
-        self.pilot.load_state_dict(json.loads(state_dict["scheduler"]), forget="drop 'adept' from the checkpoint")
+        state = json.loads(state_dict.get("scheduler", "{}"))
+        self.pilot.load_state_dict(state, forget="drop 'adept' from the checkpoint")
+
+    def load_trainer_state(self, state_dict: dict[str, Any]) -> None:
+        """Load the trainer as usual; a state made without ADEPT leaves the chooser as it is."""
+        type(self._trainer).load_state_dict(self._trainer, {contract.PREFIX: {}, **state_dict})
+
+    def load_from_file(self, file: Any, **kwargs: Any) -> Trainer:
+        """Load the trainer as usual; a file made without ADEPT leaves the chooser as it is."""
+        trainer, entry = self._trainer, f"trainer_module.{contract.PREFIX}"
+        without = Checkpoint.is_checkpoint(file) and entry not in Checkpoint.manifest(file)["components"]
+        if without:  # TorchRL refuses a file that lacks any of the trainer's modules
+            self.load_state_dict({})
+            del trainer._modules[contract.PREFIX]
+            if trainer.checkpoint is not None:
+                trainer.checkpoint._components.pop(entry, None)
+        try:
+            loaded: Trainer = type(trainer).load_from_file(trainer, file, **kwargs)
+        finally:
+            if without:
+                trainer.register_module(contract.PREFIX, self)
+        return loaded
 
     def _count(self) -> None:
         if self._stopped:

@@ -12,6 +12,7 @@ import torch
 from ray.rllib.algorithms.appo import APPOConfig
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
+from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
 from ray.tune import register_env
 from recording import Counting, Recorder, counting_means, import_afresh
 
@@ -21,13 +22,15 @@ pytestmark = [pytest.mark.integration, pytest.mark.ray]
 
 STEPS, RUNNERS, MINIBATCH = 16, 2, 4
 
+on_a_cluster = pytest.mark.usefixtures("cluster")
+
 
 def means(updates):
     """Return the mean reward of each update: the two runners are 1000 and 2000 above what they count."""
     return [1500 + mean for mean in counting_means(updates, STEPS)]
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def cluster():
     path = os.pathsep.join([str(Path(recording.__file__).parent), os.getcwd()])
     environment = {"env_vars": {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}}
@@ -75,7 +78,7 @@ def train(algorithm, updates):
 
 
 @pytest.fixture(scope="module")
-def scheduled(tmp_path_factory):
+def scheduled(cluster, tmp_path_factory):
     """Two updates, a checkpoint, three more updates, with one learner and two env runners."""
     algorithm = attach(config(lr=[[0, 0.01], [10 * STEPS * RUNNERS, 0.0]]), Recorder([3, 1, 2])).build_algo()
     done, results = train(algorithm, 2)
@@ -123,6 +126,7 @@ def test_state_survives_save_and_restore(scheduled):
     assert [reward for _, reward in recorder.credits] == pytest.approx(means(2))
 
 
+@on_a_cluster
 def test_two_learners_make_the_same_choices():
     algorithm = attach(config(learners=2), Recorder([3, 1, 2])).build_algo()
     done, results = train(algorithm, 4)
@@ -140,7 +144,7 @@ def test_two_learners_make_the_same_choices():
 
 def spied(learner):
     """Have a learner keep the rates of its optimiser's steps, its verdicts, and slopes worked out from its batches."""
-    learner.seen = {"rates": [], "verdicts": [], "slopes": [], "strides": [], "evidence": []}
+    learner.seen = {"rates": [], "verdicts": [], "z": [], "slopes": [], "strides": []}
     seen, pilot, start, step, rows = learner.seen, learner.pilot, [], learner.pilot.step, learner._rows
     (module,) = (module for _, module in learner.module.items())
     module = module.unwrapped()
@@ -172,6 +176,7 @@ def spied(learner):
         choice = step(**kwargs)
         seen["strides"].append((choice.epochs, choice.stride))
         seen["verdicts"].append(None if pilot.verdict is None else pilot.verdict.slope.value)
+        seen["z"].append(None if pilot.verdict is None else pilot.verdict.slope.z)
         return choice
 
     learner._rows, pilot.step = kept, stepped
@@ -184,6 +189,7 @@ def weights(algorithm):
     return algorithm.get_module().state_dict()
 
 
+@on_a_cluster
 def test_watching_changes_nothing_and_the_slope_is_that_of_the_batch(capsys):
     plain = config(epochs=3, lr=0.01, runners=0).build_algo()
     train(plain, 3)
@@ -212,6 +218,7 @@ def copies(learner):
     return recording.held_copies(learner.pilot, list(learner._judged_modules.parameters()))
 
 
+@on_a_cluster
 def test_the_stride_multiplies_the_scheduled_rate_and_control_resumes(tmp_path):
     """The rate falls from 0.01 to 0 within ten batches; RLlib sets it after each update."""
     choices = [(2, 1.0), (1, 3.0), (3, 0.5), (2, 1.0)]
@@ -235,11 +242,12 @@ def test_the_stride_multiplies_the_scheduled_rate_and_control_resumes(tmp_path):
     assert seen["rates"][0] == pytest.approx([0.01 * (1 - 2 / 10) * 0.5] * 30)
 
 
+@on_a_cluster
 def test_two_learners_have_one_choice_and_one_stride():
     """Each learner judges rows of its own; what they see differs, what they choose does not, guard included."""
     algorithm = attach(config(learners=2, lr=0.01), recording.SHORTENING, verbose=0, gains_every=1).build_algo()
     algorithm.learner_group.foreach_learner(spied)
-    done, _ = train(algorithm, 4)
+    done, results = train(algorithm, 4)
     first, second = on_learners(algorithm, lambda learner: learner.seen)
     states = on_learners(algorithm, lambda learner: learner.pilot.state_dict())
     algorithm.stop()
@@ -248,9 +256,16 @@ def test_two_learners_have_one_choice_and_one_stride():
     assert states[0] == states[1]
     assert first["strides"][-1][1] < 1.0
     assert first["verdicts"][1:] != second["verdicts"][1:], "their rows are not the same"
+    for seen in (first, second):
+        assert seen["verdicts"][1:] == pytest.approx(seen["slopes"], rel=1e-3, abs=1e-6)
+        assert max(map(abs, seen["slopes"])) > 1e-3, "a slope that says something"
+    pooled = [(mine + others) / 2**0.5 for mine, others in zip(first["z"][1:], second["z"][1:], strict=True)]
+    assert [result["adept/slope_z"] for result in results[1:]] == pytest.approx(pooled)
+    assert [result["adept/epochs_done"] % 1 for result in results] == [0.0] * 4
     assert all(mine == others for mine, others in done)
 
 
+@on_a_cluster
 def test_the_guard_ends_the_update_of_two_learners_together():
     guarded = recording.Scripted([(3, 1.0)], kl_stop=1e-9)
     algorithm = attach(config(learners=2, lr=0.01), guarded, verbose=0).build_algo()
@@ -259,6 +274,168 @@ def test_the_guard_ends_the_update_of_two_learners_together():
     assert done == [[4, 4], [4, 4]]
     assert [result["adept/epochs"] for result in results] == [3.0, 3.0]
     assert all(result["adept/epochs_done"] <= 1.0 for result in results)
+
+
+def learner(scheduler=None, **options):
+    """Return a learner on its own, which needs no cluster."""
+    torch.set_num_threads(1)
+    settings = config(epochs=3, lr=0.01).environment(Counting)
+    return attach(settings, scheduler, verbose=0, **{"gains_every": 1, **options}).build_learner(env=Counting())
+
+
+class Updates:
+    """Updates of a learner on batches with known rows; keeps the parameters after each of its optimiser's steps."""
+
+    def __init__(self, learner, *, rows=40, minibatch=MINIBATCH, epochs=3, planned=0):
+        self.learner, self.rows, self.made = learner, rows, 0
+        self.sizes = {"minibatch_size": minibatch, "num_epochs": epochs, "num_total_minibatches": planned}
+        (self.module,) = (module.unwrapped() for _, module in learner.module.items())
+        self.steps = []
+        learner.get_optimizer().register_step_post_hook(lambda *_: self.steps.append(self.taken()))
+
+    def taken(self):
+        return [parameter.detach().clone() for parameter in self.module.parameters()]
+
+    def log_probs(self):
+        with torch.no_grad():
+            logits = self.module.forward_train({"obs": self.columns["obs"]})["action_dist_inputs"]
+        return torch.log_softmax(logits, 1).gather(1, self.columns["actions"][:, None]).flatten()
+
+    def columns_of(self, number):
+        drawn = torch.Generator().manual_seed(number)
+        self.columns = {
+            "obs": 2 * torch.rand(self.rows, 3, generator=drawn) - 1,
+            "actions": torch.randint(2, (self.rows,), generator=drawn),
+            "advantages": torch.randn(self.rows, generator=drawn),
+            "value_targets": torch.randn(self.rows, generator=drawn),
+            "vf_preds": torch.zeros(self.rows),
+        }
+        with torch.no_grad():
+            self.columns["action_dist_inputs"] = self.module.forward_train(self.columns)["action_dist_inputs"]
+        self.columns["action_logp"] = self.log_probs()
+        return dict(self.columns)
+
+    def update(self):
+        """Make one update; return what the learner logs of it."""
+        self.made += 1
+        batch = MultiAgentBatch({"default_policy": SampleBatch(self.columns_of(self.made))}, env_steps=self.rows)
+        self.steps.clear()
+        found = self.learner.update(batch=batch, shuffle_batch_per_epoch=True, **self.sizes)["__all_modules__"]
+        return self._numbers(found)
+
+    def logged_again(self):
+        """Return what the learner logs at the end of an update."""
+        self.learner.after_gradient_based_update(timesteps={})
+        return self._numbers(self.learner.metrics.reduce()["__all_modules__"])
+
+    def _numbers(self, logged):
+        return {name: float(value.peek()) for name, value in logged.items() if name.startswith("adept/")}
+
+
+@pytest.mark.parametrize("minibatch", [4, 40])
+def test_an_epochs_gain_is_that_of_the_parameters_at_its_end(minibatch):
+    """40 rows: an epoch is 10 minibatches of 4, or one of 40."""
+    watching = learner()
+    updates = Updates(watching, minibatch=minibatch)
+    oracle = recording.Oracle(
+        watching.pilot,
+        watching.get_optimizer(),
+        40 // minibatch,
+        updates.module.parameters(),
+        updates.log_probs,
+        lambda: updates.columns["advantages"],
+    )
+    for _ in range(4):
+        updates.update()
+    assert [sorted(verdict.by_epoch) for verdict in oracle.verdicts[1:]] == [[1, 2]] * 3
+    oracle.assert_verdicts()
+
+
+@pytest.mark.parametrize(("planned", "ends"), [(0, [11, 21]), (31, [11, 21]), (5, [2, 4])])
+def test_epochs_of_uneven_batches_are_whole(planned, ends):
+    """41 rows in minibatches of 4: three epochs are 124 rows. Of 5 planned minibatches an epoch is 5/3."""
+    watching = learner()
+    updates = Updates(watching, rows=41, planned=planned)
+    logged = updates.update()
+    assert len(updates.steps) == (planned or 31)
+    assert (logged["adept/epochs"], logged["adept/epochs_done"]) == (3.0, 3.0)
+    waypoints = watching.pilot._judge.waypoints
+    assert sorted(waypoints) == [1, 2]
+    for epoch, step in zip((1, 2), ends, strict=True):
+        recording.assert_equal_bit_for_bit((waypoints[epoch], updates.steps[step - 1]))
+
+
+def test_the_guard_ends_the_update_of_one_learner_after_the_epoch():
+    guarded = learner(recording.Scripted([(3, 1.0)], kl_stop=1e-9))
+    updates = Updates(guarded)
+    for _ in range(2):
+        logged = updates.update()
+        assert len(updates.steps) == 10
+        assert (logged["adept/epochs"], logged["adept/epochs_done"]) == (3.0, 1.0)
+
+
+def test_the_guards_divergence_is_that_of_the_rows_in_the_batch():
+    """RLlib shuffles the batch in place; mean[r - 1 - ln r] is of each row's own log-probabilities."""
+    guarded = learner(recording.Scripted([(3, 1.0)], kl_stop=10.0))
+    updates = Updates(guarded)
+    seen, expected, stops = [], [], guarded.pilot.stops
+
+    def spy(kl):
+        seen.append(kl)
+        change = (updates.log_probs() - updates.columns["action_logp"]).double()
+        expected.append(float((change.exp() - 1 - change).mean()))
+        return stops(kl)
+
+    guarded.pilot.stops = spy
+    updates.update()
+    assert seen == pytest.approx(expected, rel=1e-3)
+    assert len(seen) == 2
+
+
+def test_a_loaded_state_is_not_judged_as_an_update():
+    watching = learner()
+    updates = Updates(watching)
+    state = watching.get_state()
+    updates.update()
+    assert "adept/slope_z" in updates.update()
+    watching.set_state(state)
+    assert "adept/slope_z" not in updates.update()
+    assert "adept/slope_z" in updates.update()
+
+
+def test_an_update_after_a_failed_one_is_made_with_its_own_batch(monkeypatch):
+    failing = learner()
+    updates = Updates(failing)
+
+    def failure(**_):
+        raise RuntimeError("no choice")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(failing.pilot, "step", failure)
+        with pytest.raises(RuntimeError, match="no choice"):
+            updates.update()
+    seen = []
+    monkeypatch.setattr(failing, "_update", lambda batch: seen.append(batch) or ({}, {}, {}))
+    updates.update()
+    own = {tuple(row) for row in updates.columns["obs"].tolist()}
+    assert {tuple(row) for batch in seen for row in batch["default_policy"]["obs"].tolist()} == own
+
+
+def test_the_slope_of_several_learners_is_logged_as_the_controller_is_given_it(monkeypatch):
+    """z of independent rows adds up as the sum over the root of n, errors of a mean fall as the root of n."""
+    watching = learner()
+    updates = Updates(watching)
+    updates.update()
+    updates.update()
+    own = watching.pilot.metrics()
+    monkeypatch.setattr(type(watching), "distributed", True)
+    monkeypatch.setattr(watching, "_summed", lambda values: [4 * value for value in values])  # four that see the same
+    pooled = watching._pooled(watching.pilot.verdict.evidence(epochs_done=3))
+    logged = updates.logged_again()
+    assert logged["adept/slope_z"] == pytest.approx(2 * own["adept/slope_z"]) == pytest.approx(pooled.slope_z)
+    error = logged["adept/update_worth_error"]
+    assert error == pytest.approx(own["adept/update_worth_error"] / 2) == pytest.approx(pooled.worth_error)
+    assert logged["adept/update_worth"] == pytest.approx(own["adept/update_worth"])
 
 
 def test_other_algorithms_are_refused(recorder):

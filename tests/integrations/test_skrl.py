@@ -4,6 +4,7 @@ import pytest
 
 pytest.importorskip("skrl", reason="needs the environment of skrl: make test-integrations")
 
+import numpy as np
 import torch
 from recording import (
     SHORTENING,
@@ -46,6 +47,14 @@ class Policy(CategoricalMixin, Model):
         return self.net(inputs["observations"]), {}
 
 
+class Perturbed(Policy):
+    """A policy as RPO wants it: what it says is moved by up to alpha, each time anew."""
+
+    def compute(self, inputs, role=""):
+        logits = self.net(inputs["observations"])
+        return logits + inputs["alpha"] * (2 * torch.rand_like(logits) - 1), {}
+
+
 class Value(DeterministicMixin, Model):
     def __init__(self, env):
         Model.__init__(self, observation_space=env.observation_space, action_space=env.action_space, device=env.device)
@@ -56,7 +65,7 @@ class Value(DeterministicMixin, Model):
         return self.net(inputs["observations"]), {}
 
 
-def build(tmp_path, agent=PPO, **options):
+def build(tmp_path, agent=PPO, policy=Policy, **options):
     torch.manual_seed(1)
     torch.set_num_threads(1)
     env = wrap_env(Counting(), wrapper="gymnasium")
@@ -65,7 +74,7 @@ def build(tmp_path, agent=PPO, **options):
     if agent is not A2C:
         cfg |= {"learning_epochs": CONFIGURED, "mini_batches": MINIBATCHES}
     return agent(
-        models={"policy": Policy(env), "value": Value(env)},
+        models={"policy": policy(env), "value": Value(env)},
         memory=RandomMemory(memory_size=STEPS, num_envs=1, device=env.device),
         observation_space=env.observation_space,
         action_space=env.action_space,
@@ -294,7 +303,99 @@ def test_control_resumes_through_save_and_load(tmp_path):
 
 
 def test_the_guard_ends_an_update(tmp_path):
+    """The limit is passed at the first minibatch of epoch 3 of 4: skrl ends that epoch, ADEPT the update."""
     agent, env = build(tmp_path, learning_rate=0.1)
-    done = run(attach(agent, Scripted([(3, 1.0)], kl_stop=1e-9), verbose=0), env, 2)
-    assert all(0 < update["steps"] < MINIBATCHES * 3 for update in done)
+    attach(agent, Scripted([(4, 1.0)], kl_stop=100.0), verbose=0, gains_every=1)
+    passes, act, sample = [], agent.policy.act, agent.memory.sample
+
+    def sampled(*args, **kwargs):
+        passes.append(0)
+        if len(passes) == 3:
+            assert agent.cfg.kl_threshold == 100.0
+            agent.cfg.kl_threshold = 1e-9
+        return sample(*args, **kwargs)
+
+    def acted(inputs, role=""):
+        if passes:
+            passes[-1] += 1
+        return act(inputs, role=role)
+
+    agent.memory.sample, agent.policy.act = sampled, acted
+    (update,) = run(agent, env, 1)
+    assert passes == [MINIBATCHES, MINIBATCHES, 1, 0]
+    assert update["steps"] == 2 * MINIBATCHES
+    assert sorted(agent.adept.pilot._judge.waypoints) == [1, 2]
+    assert update["tracked"]["adept/epochs_done"] == 2.0
+    assert np.isfinite([update["tracked"][name] for name in ("Loss / Policy loss", "Loss / Value loss")]).all()
     assert agent.cfg.kl_threshold == 0
+    assert len(agent.memory.sample(names=["actions"], batch_size=STEPS, mini_batches=MINIBATCHES)) == MINIBATCHES
+
+
+def test_a_stop_of_the_agents_own_is_left_to_it(tmp_path):
+    """Without a controller skrl goes on with the next epoch, as it does without ADEPT."""
+    options = {"kl_threshold": 1e-4, "learning_rate": 0.1}
+    plain, env = build(tmp_path, **options)
+    own = run(plain, env, 2)
+    agent, env = build(tmp_path, **options)
+    done = run(attach(agent, verbose=0, gains_every=1), env, 2)
+    assert [update["steps"] for update in done] == [update["steps"] for update in own]
+    assert all(update["steps"] < MINIBATCHES * CONFIGURED for update in done)
+    assert_equal_bit_for_bit((agent.policy.state_dict(), plain.policy.state_dict()))
+
+
+def test_rpo_is_judged_without_its_perturbation(tmp_path):
+    """A rate of 0 makes updates that are worth nothing, however much RPO perturbs what the policy says."""
+    agent, env = build(tmp_path, RPO, Perturbed, learning_rate=0.0, alpha=2.0)
+    (_, update) = run(attach(agent, verbose=0, gains_every=1), env, 2)
+    assert update["tracked"]["adept/update_worth"] == update["tracked"]["adept/update_kl"] == 0.0
+
+
+def test_watching_rpo_changes_nothing(tmp_path):
+    plain, env = build(tmp_path, RPO, Perturbed, learning_rate=0.02)
+    run(plain, env, 3)
+    agent, env = build(tmp_path, RPO, Perturbed, learning_rate=0.02)
+    done = run(attach(agent, verbose=0, gains_every=1), env, 3)
+    assert {"adept/slope_z", "adept/gain_epoch_3"} < done[-1]["tracked"].keys()
+    assert_equal_bit_for_bit((agent.policy.state_dict(), plain.policy.state_dict()))
+    assert_equal_bit_for_bit((agent.value.state_dict(), plain.value.state_dict()))
+
+
+def test_the_perturbation_of_rpo_does_not_end_an_update(tmp_path):
+    """skrl's KL is that of the perturbation from the first minibatch on, before any step."""
+    agent, env = build(tmp_path, RPO, Perturbed, alpha=2.0)
+    done = run(attach(agent, Scripted([(3, 1.0)], kl_stop=0.01), verbose=0), env, 2)
+    assert [update["steps"] for update in done] == [MINIBATCHES * 3] * 2
+
+
+@pytest.mark.parametrize("made_with", [False, True])
+def test_what_is_loaded_is_not_judged_as_an_update(made_with, tmp_path):
+    older, _ = build(tmp_path)
+    (attach(older, verbose=0) if made_with else older).save(str(tmp_path / "agent.pt"))
+    agent, env = build(tmp_path)
+    attach(agent, verbose=0)
+    assert "adept/slope_z" in run(agent, env, 2)[-1]["tracked"]
+    agent.load(str(tmp_path / "agent.pt"))
+    after = run(agent, env, 2)
+    assert ["adept/slope_z" in update["tracked"] for update in after] == [False, True]
+
+
+def test_an_agent_without_adept_loads_a_checkpoint_made_with_it(tmp_path):
+    agent, _ = build(tmp_path)
+    attach(agent).save(str(tmp_path / "agent.pt"))
+    plain, _ = build(tmp_path)
+    plain.load(str(tmp_path / "agent.pt"))
+
+
+def test_a_controller_replaces_the_adaptive_learning_rate(tmp_path):
+    """The KL is far below the threshold: on its own KLAdaptiveLR would raise the rate after every epoch."""
+    schedule = {
+        "learning_rate": 1e-5,
+        "learning_rate_scheduler": KLAdaptiveLR,
+        "learning_rate_scheduler_kwargs": {"kl_threshold": 10.0, "lr_factor": 1.5},
+    }
+    choices = [(2, 1.0), (1, 0.5), (3, 0.25)]
+    agent, env = build(tmp_path, **schedule)
+    oracle = watched(attach(agent, Scripted(choices), verbose=0))
+    run(agent, env, 3)
+    oracle.assert_rates(choices, lambda update: 1e-5)
+    assert agent.optimizer.param_groups[0]["lr"] == 1e-5

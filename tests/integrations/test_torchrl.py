@@ -150,6 +150,39 @@ def test_state_survives_save_and_load(unified, tmp_path):
     assert_same_state(second, first)
 
 
+@pytest.mark.parametrize("unified", [False, True])
+@pytest.mark.parametrize("scheduler", [None, "ucb"])
+def test_a_checkpoint_of_a_trainer_without_adept_is_loaded(unified, scheduler, tmp_path):
+    """Also in a live process, where the way to the loaded parameters is no update."""
+
+    def trainer(updates, name):
+        options = {"checkpoint": Checkpoint()} if unified else {}
+        return build(updates, save_trainer_file=tmp_path / name, **options)
+
+    plain = trainer(2, "older")
+    run(plain)
+    live = attach(trainer(3, "other"), scheduler, verbose=0)
+    live.optim_steps(next(iter(live.collector)))
+    assert live.adept.pilot.wants_rows
+    live.load_from_file(tmp_path / "older")
+    assert not live.adept.pilot.wants_rows
+    assert_equal_bit_for_bit((live.loss_module.state_dict(), plain.loss_module.state_dict()))
+    live.save_trainer(force_save=True)
+    again = attach(trainer(3, "again"), scheduler, verbose=0)
+    again.load_from_file(tmp_path / "other")
+    assert again.adept.pilot.state_dict() == live.adept.pilot.state_dict()
+
+
+@pytest.mark.parametrize("unified", [False, True])
+def test_a_trainer_without_adept_loads_a_checkpoint_made_with_it(unified, tmp_path):
+    options = {"checkpoint": Checkpoint()} if unified else {}
+    watching = attach(build(2, save_trainer_file=tmp_path / "trainer", **options), verbose=0)
+    run(watching)
+    options = {"checkpoint": Checkpoint()} if unified else {}
+    plain = build(3, **options).load_from_file(tmp_path / "trainer")
+    assert_equal_bit_for_bit((plain.loss_module.state_dict(), watching.loss_module.state_dict()))
+
+
 def test_the_state_of_other_arms_is_refused(recorder):
     trainer, other = attach(build(1), recorder), attach(build(1), Recorder([3, 1]))
     with pytest.raises(ValueError, match=r"arms .*'3', '1', '2'.*drop 'adept'"):
@@ -182,6 +215,13 @@ def test_other_losses_are_refused(recorder):
 def test_a_trainer_without_returns_is_refused(recorder):
     with pytest.raises(ValueError, match=r"no whole batch .*ValueEstimatorHook.*build PPOTrainer so"):
         attach(build(1, add_gae=False), recorder)
+
+
+def test_a_trainer_without_an_optimizer_is_refused():
+    trainer = build(1)
+    trainer.optimizer = None
+    with pytest.raises(ValueError, match=r"no optimizer .*Trainer\(optimizer=…\)"):
+        attach(trainer)
 
 
 def test_a_second_scheduler_is_refused(recorder):
