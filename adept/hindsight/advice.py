@@ -35,6 +35,8 @@ FAR = 0.05
 """KL of an update beyond which gains and slope, which are of first order, say little; the controller's limit, too."""
 STAGES = ("first", "middle", "last")
 _TWO_THIRDS = ("first two thirds", "last two thirds")
+_LENGTHEN = "Try a larger learning rate, × 1.5 to 2, or `--scheduler hindsight`."
+_SHORTEN = "Try a smaller learning rate, ÷ 2, fewer epochs, or `--scheduler hindsight`."
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,8 @@ def advise(columns: Columns, *, epoch_flops: float | None = None) -> Advice:
     strides = table.get("stride", np.zeros(0))
     stride = float(strides[-1]) if len(strides) else None
     sentences = _on_direction(table, parts, whole, stages, stride)
-    sentences += _on_epochs(table, whole, epoch_flops, stride, rate_said=any("rate, " in each for each in sentences))
+    rate_said = any(each.endswith((_LENGTHEN, _SHORTEN)) for each in sentences)
+    sentences += _on_epochs(table, whole, epoch_flops, stride, rate_said=rate_said)
     return Advice(whole, stages, tuple(sentences) or (f"{whole.updates} judged updates say nothing clear.",))
 
 
@@ -197,11 +200,13 @@ def _with_epochs(found: Finding, table: Mapping[str, Floats], rows: npt.NDArray[
     done = table.get("epochs_done", table.get("epochs"))
     if done is None or "update_worth" not in table:
         return found
-    made = done[rows[rows > 0] - 1]
-    if not len(made) or not np.isfinite(made).all():
+    rows = rows[rows > 0]
+    rows = rows[np.isfinite(done[rows - 1])]
+    if not len(rows):
         return found
+    made = done[rows - 1]
     epochs = int(np.median(made))
-    same = rows[rows > 0][made == epochs]
+    same = rows[made == epochs]
     marked = [epoch for epoch in sorted(map(_epoch_of, table)) if 0 < epoch < epochs]
     paths = {epoch: table[f"gain/{epoch}"][same] for epoch in marked} | {epochs: table["update_worth"][same]}
     for epoch in marked:
@@ -226,8 +231,11 @@ def _on_direction(
         numbers = list(group)
         if direction != "unknown":
             found = replace(_finding(table, np.concatenate([parts[number] for number in numbers])), direction=direction)
-            when = f"{STAGES[numbers[0]]} third" if len(numbers) == 1 else _TWO_THIRDS[numbers[0]]
-            sentences.append(_direction_text(found, f"In the {when} of the run updates", stride))
+            first = numbers[0]
+            when = {1: f"the {STAGES[first]} third", 2: f"the {_TWO_THIRDS[min(first, 1)]}", 3: "every third"}[
+                len(numbers)
+            ]
+            sentences.append(_direction_text(found, f"In {when} of the run updates", stride))
     if not sentences and whole.direction != "unknown":
         on_average = _direction_text(whole, "On average over the run updates", stride, try_it=False)
         sentences.append(f"{on_average} No third of it alone shows this.")
@@ -253,14 +261,12 @@ def _direction_text(found: Finding, subject: str, stride: float | None, *, try_i
     worth = f": they gain {found.worth.text()} of a standard deviation of the advantage" if known else ""
     if found.direction == "short":
         further = "" if math.isnan(found.longer.value) else f"; a step twice as long would add {found.longer.text()}"
-        instead = "Try a larger learning rate, × 1.5 to 2, or `--scheduler hindsight`."
-        return f"{subject} stop short ({slope}){worth}{further}.{_next(stride, instead if try_it else '')}"
+        return f"{subject} stop short ({slope}){worth}{further}.{_next(stride, _LENGTHEN if try_it else '')}"
     if found.direction == "over":
         half = f"; half the step would add {found.shorter.text()}" if found.shorter.sure > CLEAR else ""
         if found.kl > FAR:
             slope, half = f"median KL {found.kl:.2g}, {slope}", f"; above a KL of {FAR} such estimates say little"
-        instead = "Try a smaller learning rate, ÷ 2, fewer epochs, or `--scheduler hindsight`."
-        return f"{subject} overshoot ({slope}){worth}{half}.{_next(stride, instead if try_it else '')}"
+        return f"{subject} overshoot ({slope}){worth}{half}.{_next(stride, _SHORTEN if try_it else '')}"
     return f"{subject} are about as long as they should be ({slope}){worth}."
 
 

@@ -149,6 +149,27 @@ def test_the_epochs_are_those_of_the_update_that_was_judged():
     assert found.rest.value == 0  # the eight epochs, which gain ten times as much, are not among them
 
 
+def test_an_update_that_was_interrupted_silences_nothing():
+    table = columns(gains={1: 0.6, 2: 1.0, 4: 1.0, 8: 1.0}, noise=0.1)
+    table["epochs_done"][10] = np.nan
+    assert advise(table).whole.enough == 2
+
+
+def test_every_third_may_say_what_the_whole_run_does_not():
+    """Updates that overshoot by their slope, then by their KL, then by what they lose."""
+    rows = np.arange(60)
+    noise = np.where(rows % 2, 1.0, -1.0)
+    table = {
+        "slope_z": noise + np.select([rows < 20, rows < 40], [-2.0, 3.0], 0.0),
+        "update_worth": noise + np.where(rows < 40, 2.0, -2.0),
+        "update_kl": np.where((rows >= 20) & (rows < 40), 8.0, 0.01),
+    }
+    advice = advise(table)
+    assert [stage.direction for stage in advice.stages] == ["over"] * 3
+    assert advice.whole.direction == "unknown"
+    assert advice.sentences[0].startswith("In every third of the run updates overshoot")
+
+
 def test_stages_that_differ_are_told_apart():
     early, late = columns(z=1.5, lengths=(0.5, 1.9)), columns(z=-1.5, lengths=(1.2, -2.0), seed=1)
     table = {name: np.concatenate([early[name], late[name]]) for name in early}
