@@ -6,24 +6,28 @@ Both runs compute the same numbers, so that all of the difference is watching. A
 block has as many iterations as there are between two measurements. *inside* is the share of processor time that is
 spent in the watch itself (copying parameters, judging), which other programs on the machine hardly disturb; *ratio* is
 that of whole blocks, its median over the blocks. Procgen's rollout is an eighth of the paper's, and so are the rows
-that are judged, so that the share is that of the paper's size.
+that are judged, so that the share is that of the paper's size. Each task adds a row to results/watching.csv.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 from adept.config import Config, Execution
 from adept.presets import preset
+from adept.runs.machine import describe
 from adept.training import Trainer
 
 SHORTER = 8
 """How much shorter Procgen's rollouts are than the preset's."""
+OUT = Path(__file__).resolve().parent.parent / "results" / "watching.csv"
 MOST = 0.03
 """Share of the processor time that watching may take."""
 
@@ -107,6 +111,19 @@ def main() -> None:
         verdict = "" if found["inside"] < MOST else f"   above {MOST:.0%}"
         line = f"{known[name].env:<24}{found['inside']:>8.2%}{found['ratio']:>8.3f}{spread:>18}{verdict}"
         print(line, flush=True)
+        note({"env": known[name].env, "every": known[name].watch_interval, "blocks": options.blocks, **found})
+
+
+def note(row: dict[str, Any]) -> None:
+    """Add a row to the record, with the commit and the processor that it was measured with."""
+    here = describe()
+    row = {**row, "commit": here["commit"], "processor": here["processor"]}
+    new = not OUT.exists()
+    with OUT.open("a", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, row, lineterminator="\n")
+        if new:
+            writer.writeheader()
+        writer.writerow({name: f"{value:.4f}" if isinstance(value, float) else value for name, value in row.items()})
 
 
 if __name__ == "__main__":
