@@ -186,10 +186,10 @@ def table(found: Mapping[str, Mapping[str, Sequence[dict[str, float]]]]) -> str:
     """Return a row for each task and method in question, and for the best cell of the grid where it is complete."""
     names = ("task", "setting", "return at the end", "mean return over the run", "better cells", "gradient steps")
     lines = [f"| {' | '.join(names)} | processor time |", "| --- | --- | ---: | ---: | ---: | ---: | ---: |"]
-    missing = 0
+    planned = len(TASKS) * len(METHODS) * len(SEEDS)
+    missing = planned - sum(len(runs) for methods in found.values() for runs in methods.values())
     for task, methods in found.items():
         done = {method: len(methods.get(method, ())) for method in METHODS}
-        missing += sum(len(SEEDS) - count for count in done.values())
         complete = all(done[method] == len(SEEDS) for method in CELLS)
         grid = {method: _mean(methods[method], "mean") for method in CELLS} if complete else {}
         best = [max(grid, key=lambda method: grid[method])] if complete else []
@@ -207,7 +207,7 @@ def table(found: Mapping[str, Mapping[str, Sequence[dict[str, float]]]]) -> str:
                 )
                 lines.append(f"| {' | '.join(cells)} |")
     if missing:
-        lines.append(f"\n{missing} of {len(found) * len(METHODS) * len(SEEDS)} runs are missing.")
+        lines.append(f"\n{missing} of {planned} runs are missing.")
     return "\n".join(lines)
 
 

@@ -70,11 +70,14 @@ def points(run: Run, pair: tuple[float, float]) -> Iterator[Point]:
         def differences(name: str, whole: list[Any] = whole) -> Array:
             return np.array([each[pair[0]][name] - each[pair[1]][name] for each in whole])
 
+        # A bandit compares the rewards of different rollouts: here those of one repeat and the next.
+        rewards = np.array([each[pair[0]]["reward"] for each in whole])
+        reward = rewards - np.roll([each[pair[1]]["reward"] for each in whole], 1)
         said = np.array([each[pair[0]]["slope"] for each in whole]) if pair == SLOPE else differences("gain")
         known = np.isfinite(said)
         if known.sum() >= FEWEST:
             state = f"{run.task}-{run.seed}-{stage:g}"
-            yield Point(state, *(each[known] for each in (said, differences("reward"), differences("truth"))))
+            yield Point(state, *(each[known] for each in (said, reward, differences("truth"))))
 
 
 def questions(runs: Sequence[Run]) -> dict[str, list[Point]]:

@@ -26,6 +26,7 @@ differs = ["scheduler", "scheduler_options", "arms"]
 [base]
 algo = "ppo"
 steps = 8192
+watch_every = 5
 
 [[methods]]
 name = "fixed-2"

@@ -39,14 +39,14 @@ def test_the_best_cell_is_named_once_the_grid_is_complete(tmp_path: Path) -> Non
     assert default[1:] == ["default: K = 10, learning rate 0.0003", "86 ± 1", "43 ± 1", "4 of 9", "100 %", "100 %"]
     assert hindsight[1:] == ['`"hindsight"`', "126 ± 0", "63 ± 0", "2 of 9", "50 %", "75 %"]
     assert best[1:4] == ["best of the grid: K = 20, learning rate 0.001", "166 ± 1", "83 ± 1"]
-    assert note == ["5 of 55 runs are missing."]  # those of `hindsight-compute`
+    assert note == ["170 of 220 runs are missing."]  # those of `hindsight-compute`, and of three other tasks
 
 
 def test_missing_runs_are_said_and_no_best_cell_is_named(tmp_path: Path) -> None:
     record(tmp_path, "default", 1, (10.0, 30.0), 640, 4.0)
     default, _, note = rows(tmp_path)
     assert default[1:] == ["default: K = 10, learning rate 0.0003 (1 of 5 seeds)", "30", "20", "", "100 %", "100 %"]
-    assert note == ["54 of 55 runs are missing."]
+    assert note == ["219 of 220 runs are missing."]
 
 
 def test_the_page_says_what_the_records_say() -> None:

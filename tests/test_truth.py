@@ -39,6 +39,16 @@ def test_points_by_hand() -> None:
     assert list(truth.points(run(), (4.0, -1.25))) == []  # no such candidate
 
 
+def test_rewards_are_of_different_rollouts_as_a_bandit_compares_them() -> None:
+    rows = []
+    for repeat in range(3):
+        rows.append(row(10, repeat, 0.0, gain=0.0, reward=1.0 + repeat, truth=0.0))
+        rows.append(row(10, repeat, 4.0, gain=1.0, reward=10.0 + 10 * repeat, truth=1.0))
+    (point,) = truth.points(truth.Run("task", 1, (4,), rows), (4.0, 0.0))
+    assert point.reward.tolist() == [10 - 3, 20 - 1, 30 - 2]
+    assert point.said.tolist() == point.truth.tolist() == [1, 1, 1]
+
+
 def test_agreement_weighs_a_state_by_how_sure_its_truth_is() -> None:
     sure = truth.Point("a", np.ones(3), np.ones(3), np.array([2.9, 3.0, 3.1]))
     unsure = truth.Point("b", -np.ones(3), -np.ones(3), np.array([-2.0, 0.5, 3.0]))
