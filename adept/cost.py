@@ -34,3 +34,8 @@ def ratio(config: Config, epochs: float, *, minibatches: int | None = None) -> f
     """Return the cost of iterations of so many epochs on average, over that of always using the largest arm."""
     largest = iteration(config, max(config.arms), minibatches=minibatches)
     return iteration(config, epochs, minibatches=minibatches) / largest
+
+
+def epoch_flops(config: Config, flops: float, epochs: float) -> float:
+    """Return the FLOPs of one epoch, given those of an iteration with so many epochs that judged nothing: the first."""
+    return flops / iteration(config, epochs) * epoch(config)

@@ -104,5 +104,5 @@ def advice(analysis: Analysis) -> list[tuple[str, str]]:
 def _advice_of(run: Run) -> Advice:
     flops = None
     if run.config is not None and run.epochs_done[0]:
-        flops = float(run.flops[0]) / cost.iteration(run.config, run.epochs_done[0]) * cost.epoch(run.config)
+        flops = cost.epoch_flops(run.config, float(run.flops[0]), float(run.epochs_done[0]))
     return advise({**run.watched, "epochs_done": run.epochs_done}, epoch_flops=flops)

@@ -19,9 +19,7 @@ def advice_of(config: Config, columns: Mapping[str, npt.NDArray[np.float64]]) ->
     done = columns.get("epochs_done")
     if done is None or not len(done):
         return advise(columns)
-    # The cost formula gives the share of an epoch, the first row, which judged nothing, the FLOPs. No network is built.
-    share = cost.epoch(config) / cost.iteration(config, float(done[0]))
-    return advise(columns, epoch_flops=share * float(columns["flops"][0]))
+    return advise(columns, epoch_flops=cost.epoch_flops(config, float(columns["flops"][0]), float(done[0])))
 
 
 def read_advice(path: Path) -> Advice:
