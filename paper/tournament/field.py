@@ -8,6 +8,7 @@ where returns are negative.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from adept.report.analysis import Analysis, analyze
-from adept.report.comparison import Comparison
+from adept.report.comparison import Comparison, Run
 from adept.report.loading import load_comparison
 from adept.report.scales import MARGIN, without_progress
 from adept.report.statistics import RESAMPLES, Array, Estimate, Scores, difference
@@ -78,6 +79,11 @@ def restricted(comparison: Comparison, chosen: Selection) -> Comparison:
     return dataclasses.replace(comparison, methods=methods, tasks=chosen.tasks, runs=runs)
 
 
+def made_with(run: Run) -> list[tuple[str | None, str | None]]:
+    """Return the commit and the processor of every start of a run."""
+    return [(start.get("commit"), start.get("processor")) for start in run.starts]
+
+
 @dataclass(frozen=True, eq=False)
 class Field:
     """Methods that ran on the same tasks with the same seeds, and what came of it."""
@@ -130,16 +136,24 @@ class Field:
 
     def compute(self, name: str, rival: str | None = None) -> float:
         """Return update FLOPs relative to a rival's, by default the preset's: the mean over tasks of the ratios."""
-        return self._relative("update_flops", name, rival or self.baseline)
+        own, other = ([self.analysis.tasks[method, task].update_flops for task in self.selection.tasks]
+                      for method in (name, rival or self.baseline))  # fmt: skip
+        return float(np.mean(np.divide(own, other)))
 
     def processor(self, name: str) -> float:
-        """Return processor seconds relative to the preset's likewise; NaN where they were not recorded."""
-        return self._relative("processor", name, self.baseline)
+        """Return processor seconds relative to the preset's likewise; NaN where there are none to compare.
 
-    def _relative(self, column: str, name: str, rival: str) -> float:
-        tasks = self.analysis.tasks
-        return float(np.mean([getattr(tasks[name, task], column) / getattr(tasks[rival, task], column)
-                              for task in self.selection.tasks]))  # fmt: skip
+        Machines differ in speed, so only runs count whose seed the preset ran with the same code on the same processor.
+        """
+        known = self.comparison
+        ratios = []
+        for task in self.selection.tasks:
+            preset = {run.seed: run for run in known.finished(self.baseline, task)}
+            pairs = [(run, preset[run.seed]) for run in known.finished(name, task)
+                     if made_with(run) == made_with(preset[run.seed])]  # fmt: skip
+            own, other = (sum(known.total(pair[side], "processor") for pair in pairs) for side in (0, 1))
+            ratios.append(own / other if pairs else math.nan)
+        return float(np.mean(ratios))
 
     def different(self, name: str, sign: int) -> list[str]:
         """Return the tasks on which a method is significantly better (1) or worse (-1) than the preset."""

@@ -116,6 +116,25 @@ def test_scores_are_shares_of_what_the_preset_learned():
     assert field.processor("ucb") == pytest.approx(0.5)
 
 
+def test_processor_time_is_compared_between_runs_of_one_commit_and_one_processor():
+    found = comparison(FIELD, {})
+    # Seeds 1 and 2 of ucb were made where the preset's were, the others on a machine that is ten times as fast, and
+    # all of K=3's there. Those of ucb that count took 5 of 10; the mean over all of them would be 0.26.
+    moved = {("ucb", seed) for seed in (3, 4, 5)} | {("k3", seed) for seed in SEEDS}
+
+    def placed(one: Run) -> Run:
+        away = (one.method, one.seed) in moved
+        start = {"commit": "b" if away else "a", "processor": "A"}
+        return replace(one, starts=(start,), processor=one.processor / (10 if away else 1))
+
+    field = build(replace(found, runs=tuple(map(placed, found.runs))), 50).field
+    assert field is not None
+    assert field.processor("ucb") == pytest.approx(0.5)
+    assert np.isnan(field.processor("k3"))
+    assert "| 40 % | 40 % |" in page.method_table(field)  # hindsight-compute
+    assert "| 30 % | – |" in page.method_table(field)  # k3
+
+
 def test_questions_are_answered_by_their_rules():
     found = build(comparison(FIELD, PAIRS), 200)
     verdicts = [(answer.question, answer.verdict) for answer in answers(found)]
