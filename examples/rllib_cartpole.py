@@ -35,7 +35,7 @@ def main() -> None:
     algorithm = config.build_algo()
     for _ in range(arguments.steps // 2048):
         learners = algorithm.train()["learners"]["__all_modules__"]
-        print({name: round(float(value), 1) for name, value in learners.items() if name.startswith("adept/")})
+        print({name: float(f"{float(value):.3g}") for name, value in learners.items() if name.startswith("adept/")})
     algorithm.stop()
 
 

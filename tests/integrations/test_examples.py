@@ -54,3 +54,18 @@ def test_the_search_with_optuna_leaves_epochs_and_learning_rate_out(tmp_path):
     assert "n_epochs" not in found
     assert "learning_rate" not in found
     assert (tmp_path / "search.db").exists(), "the same command goes on from there"
+
+
+@pytest.mark.integration
+@pytest.mark.ray
+def test_the_search_with_ray_tune_leaves_epochs_and_learning_rate_out(tmp_path):
+    pytest.importorskip(
+        "ray.rllib", reason="needs the environment of rllib: make test-integrations", exc_type=ImportError
+    )
+    run = run_example("tune_rllib.py", tmp_path, "--trials", "1", "--steps", "1024")
+    assert run.returncode == 0, run.stderr[-3000:]
+    found = run.stdout.partition("best return")[2]
+    assert "entropy_coeff" in found
+    assert "its learning rate ended at" in found
+    assert "num_epochs" not in found
+    assert "'lr'" not in found
