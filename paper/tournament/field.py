@@ -140,6 +140,17 @@ class Field:
                       for method in (name, rival or self.baseline))  # fmt: skip
         return float(np.mean(np.divide(own, other)))
 
+    def compute_of_the_last_quarter(self, name: str) -> float:
+        """Return update FLOPs relative to the preset's likewise, of the last quarter of the steps alone."""
+
+        def spent(method: str, task: str) -> float:
+            runs = self.comparison.finished(method, task)
+            until = 0.75 * self.comparison.budget[task]
+            ends = (self.comparison.total(run, "update_flops") - float(run.at(until, "update_flops")) for run in runs)
+            return float(np.mean(list(ends)))
+
+        return float(np.mean([spent(name, task) / spent(self.baseline, task) for task in self.selection.tasks]))
+
     def processor(self, name: str) -> float:
         """Return processor seconds relative to the preset's likewise; NaN where there are none to compare.
 

@@ -61,8 +61,10 @@ def advice(tournament: Tournament) -> str:
     if ours:
         cheap = min(ours, key=field.compute)
         lines.append(
-            f"Updates are not all of the time: {field.label(cheap)} takes {percent(field.processor(cheap))} of the "
-            f"preset's processor time, against {percent(field.compute(cheap))} of its update FLOPs. Sampling stays."
+            f"{field.label(cheap)} starts with the preset's epochs, so longer runs save more: "
+            f"{percent(field.compute(cheap))} of its update FLOPs "
+            f"({percent(field.compute_of_the_last_quarter(cheap))} in the last quarter of the runs), and "
+            f"{percent(field.processor(cheap))} of its processor time, since sampling stays."
         )
     return "\n".join(f"- {markdown(line)}" for line in lines)
 
