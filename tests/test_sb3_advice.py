@@ -39,6 +39,7 @@ def test_the_best_cell_is_named_once_the_grid_is_complete(tmp_path: Path) -> Non
     assert default[1:] == ["default: K = 10, learning rate 0.0003", "86 ± 1", "43 ± 1", "4 of 9", "100 %", "100 %"]
     assert hindsight[1:] == ['`"hindsight"`', "126 ± 0", "63 ± 0", "2 of 9", "50 %", "75 %"]
     assert best[1:4] == ["best of the grid: K = 20, learning rate 0.001", "166 ± 1", "83 ± 1"]
+    assert best[4:] == ["0 of 9", "100 %", ""]  # the grid's processor time is that of other machines
     assert note == ["170 of 220 runs are missing."]  # those of `hindsight-compute`, and of three other tasks
 
 
