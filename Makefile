@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.installed
 help:  ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-demo: install  ## preset, the paper's bandit and hindsight on Pendulum: a table, advice in words and a page, in 2 to 4 minutes
+demo: install  ## preset, a bandit and hindsight on Pendulum: a table, advice in words and a page, in 2 to 4 minutes
 	$(BIN)/adept demo --out runs/demo
 
 test: lint  ## lint, types, and the tests with coverage

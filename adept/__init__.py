@@ -1,7 +1,7 @@
 """ADEPT: adaptive data exploitation for deep reinforcement learning.
 
 Schedulers are bandits that choose the number of update epochs from the return that the last choice led to. Hindsight
-measures what the last update was worth, and controllers set epochs and learning rate by it.
+measures what the last update was worth, and controllers set learning rate and epochs by it.
 """
 
 from __future__ import annotations

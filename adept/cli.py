@@ -34,7 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "flops": ("adept.commands.flops", "count the compute of an agent and what each arm saves"),
     "demo": (
         "adept.commands.demo",
-        "three methods on Pendulum: a table, advice in words and a page in 2 to 4 minutes",
+        "four methods on Pendulum: a table, advice in words and a page in 2 to 4 minutes",
     ),
 }
 

@@ -34,7 +34,8 @@ class Config:
     """algorithm that updates the agent: ppo or drac"""
     scheduler: str = "ucb"
     """what sets the update epochs: fixed, a controller of epochs and learning rate (hindsight, kl-rate, kl-epochs), or
-    a bandit over the arms (ucb, thompson, round-robin, or package.module:Class)"""
+    a bandit over the arms (ucb, thompson, round-robin, or package.module:Class);
+    `adept train --scheduler NAME --help` lists its options"""
     arms: tuple[int, ...] = (4, 2, 1)
     """update epochs that a bandit chooses from, for example 10 5 1; fixed and controllers take one number"""
     scheduler_options: dict[str, float | str] = field(default_factory=dict)

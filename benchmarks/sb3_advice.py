@@ -47,7 +47,7 @@ METHODS = tuple(dict.fromkeys((*QUESTION, *CELLS)))
 LABELS = {
     "default": "default: K = 10, learning rate 0.0003",
     "hindsight": '`"hindsight"`',
-    "hindsight-compute": "the same, compute dear",
+    "hindsight-compute": '`"hindsight"`, `"dear": "compute"`',
 }
 SEEDS = (1, 2, 3, 4, 5)
 COLUMNS = ("step", "gradient_steps", "episode_return", "seconds", "cpu_seconds", "epochs", "stride")

@@ -1,8 +1,8 @@
 """A search with Optuna in which epochs and learning rate are not searched: ADEPT sets them in every trial.
 
 n_epochs and learning rate depend on everything else that is searched (batch size, rollout length, clip range), so that
-each must be found again for every other setting. `AdeptCallback("hindsight")` starts from the defaults of
-Stable-Baselines3 and adapts both while a trial runs. The search space is two dimensions smaller.
+each must be found again for every other setting. ADEPT starts from the defaults of Stable-Baselines3 and adapts both
+while a trial runs: `"dear": "compute"` lets it reduce the epochs, too. The search space is two dimensions smaller.
 
 Run `pip install 'adept-rl[sb3,optuna]'`, then `python examples/optuna_sb3.py [--trials 20] [--steps 50000]`. With
 `--storage sqlite:///search.db` the same command resumes a search.
@@ -53,7 +53,7 @@ def objective(trial: optuna.Trial, task: str, steps: int) -> float:
         seed=trial.number,
         device="cpu",
     )
-    adapts = AdeptCallback("hindsight", verbose=0)
+    adapts = AdeptCallback({"name": "hindsight", "dear": "compute"}, verbose=0)
     model.learn(steps, callback=[adapts, Report(trial)])
     trial.set_user_attr("last_stride", adapts.pilot.choice.stride)
     trial.set_user_attr("advice", str(adapts.advice()))

@@ -4,7 +4,7 @@ Everything else is the usual single-file PPO (vectorised environments, GAE, clip
 same agent in three ways, and prints what each reached and spent, and the advice on the first:
 
 1. fixed epochs, watched: nothing changes, and `hindsight.advice()` says what epochs and learning rate were worth;
-2. hindsight: it sets epochs and learning rate of every update;
+2. hindsight: it sets the learning rate of every update, and its epochs with dear="compute";
 3. the paper's bandit: it chooses the epochs from the mean return of each rollout.
 
     python examples/plain_loop.py [--steps 30000] [--seeds 3]
@@ -140,6 +140,8 @@ def train(method: str, seed: int, steps: int) -> Outcome:
                 nn.utils.clip_grad_norm_(agent.parameters(), MAX_GRADIENT_NORM)
                 optimizer.step()
             hindsight.mark(epoch + 1)  # ADEPT, 3 of 4: optional, what each epoch gained
+            if hindsight.stops(_kl(agent, *batch[:3])):  # optional, the controller's limit; False without control
+                break
 
     envs.close()
     advice = str(hindsight.advice())  # ADEPT, 4 of 4
@@ -156,6 +158,12 @@ def _gae(rewards: torch.Tensor, values: torch.Tensor, dones: torch.Tensor, last_
         advantages[t] = following = surprise + DISCOUNT * GAE_LAMBDA * alive * following
         next_value = values[t]
     return advantages
+
+
+@torch.no_grad()
+def _kl(agent: Agent, observations: torch.Tensor, actions: torch.Tensor, old_log_probs: torch.Tensor) -> float:
+    log_ratio = agent.policy(observations).log_prob(actions) - old_log_probs
+    return float((log_ratio.exp() - 1 - log_ratio).mean())
 
 
 def _loss(

@@ -1,7 +1,7 @@
 """PPO of rsl_rl on 64 pendulums at once, with ADEPT.
 
     python examples/rsl_rl_pendulum.py                           # advice at the end; changes nothing
-    python examples/rsl_rl_pendulum.py --scheduler hindsight     # also sets epochs and learning rate
+    python examples/rsl_rl_pendulum.py --scheduler hindsight     # also adapts the learning rate
     python examples/rsl_rl_pendulum.py --scheduler ucb           # the paper's bandit chooses the epochs
 
 Needs `pip install 'adept-rl[rsl_rl]'`. A controller replaces rsl_rl's KL rule.
@@ -69,7 +69,7 @@ def main() -> None:
         "critic": network,
     }
     runner = OnPolicyRunner(Pendulums(64), config)
-    # `attach(runner)` for advice alone, `attach(runner, "hindsight")` to set epochs and learning rate.
+    # `attach(runner)` for advice alone, `attach(runner, "hindsight")` to adapt the learning rate.
     attach(runner, arguments.scheduler)
     runner.learn(arguments.steps // (64 * 32), init_at_random_ep_len=True)
 

@@ -1,6 +1,6 @@
 """PPO of Stable-Baselines3 on CartPole, with ADEPT: first advice alone, then control, saved and loaded.
 
-    python examples/sb3_cartpole.py                              # advice, then hindsight sets epochs and learning rate
+    python examples/sb3_cartpole.py                              # advice, then hindsight adapts the learning rate
     python examples/sb3_cartpole.py --scheduler '[10, 5, 1]'     # advice, then the paper's bandit chooses the epochs
 
 Needs `pip install 'adept-rl[sb3]'`. The scheduler is a name, or JSON: a list of arms, or
@@ -25,7 +25,7 @@ def scheduler(text: str) -> Any:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=20_480)
+    parser.add_argument("--steps", type=int, default=61_440)
     parser.add_argument("--scheduler", type=scheduler, default="hindsight")
     options = parser.parse_args()
 
@@ -33,7 +33,7 @@ def main() -> None:
     model = PPO("MlpPolicy", "CartPole-v1", device="cpu", seed=1)
     model.learn(options.steps, callback=AdeptCallback())
 
-    # Control: the callback also sets epochs and learning rate of every update, or a bandit chooses the epochs.
+    # Control: the callback also adapts the learning rate, or a bandit chooses the epochs.
     model.learn(options.steps, callback=AdeptCallback(options.scheduler), reset_num_timesteps=False)
 
     # Its state is saved with the model; a loaded model continues where it was.

@@ -1,7 +1,7 @@
 """PPO of skrl on CartPole, with ADEPT.
 
     python examples/skrl_cartpole.py                           # advice at the end; changes nothing
-    python examples/skrl_cartpole.py --scheduler hindsight     # also sets epochs and learning rate
+    python examples/skrl_cartpole.py --scheduler hindsight     # also adapts the learning rate
     python examples/skrl_cartpole.py --scheduler ucb           # the paper's bandit chooses the epochs
 
 Needs `pip install 'adept-rl[skrl]'`.
@@ -50,7 +50,7 @@ class Value(DeterministicMixin, Model):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=40_960)
+    parser.add_argument("--steps", type=int, default=61_440)
     parser.add_argument("--scheduler", help="hindsight, kl-rate, kl-epochs, ucb, …; without it, advice only")
     arguments = parser.parse_args()
     steps = arguments.steps
@@ -69,7 +69,7 @@ def main() -> None:
         },
     )
 
-    # `attach(agent)` for advice alone, `attach(agent, "hindsight")` to set epochs and learning rate.
+    # `attach(agent)` for advice alone, `attach(agent, "hindsight")` to adapt the learning rate.
     attach(agent, arguments.scheduler)
 
     SequentialTrainer(cfg={"timesteps": steps // 8, "headless": True}, env=env, agents=agent).train()

@@ -1,7 +1,7 @@
 """PPO of Tianshou on CartPole, with ADEPT.
 
     python examples/tianshou_cartpole.py                           # advice at the end; changes nothing
-    python examples/tianshou_cartpole.py --scheduler hindsight     # also sets epochs and learning rate
+    python examples/tianshou_cartpole.py --scheduler hindsight     # also adapts the learning rate
     python examples/tianshou_cartpole.py --scheduler ucb           # the paper's bandit chooses the epochs
 
 Needs `pip install 'adept-rl[tianshou]'`.
@@ -25,7 +25,7 @@ from adept.integrations.tianshou import attach
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=40_960)
+    parser.add_argument("--steps", type=int, default=61_440)
     parser.add_argument("--scheduler", help="hindsight, kl-rate, kl-epochs, ucb, …; without it, advice only")
     arguments = parser.parse_args()
     steps = arguments.steps
@@ -42,7 +42,7 @@ def main() -> None:
     critic = DiscreteCritic(preprocess_net=Net(state_shape=4, hidden_sizes=[64]))
     algorithm = PPO(policy=policy, critic=critic, optim=AdamOptimizerFactory(lr=1e-3))
 
-    # `attach(algorithm)` for advice alone, `attach(algorithm, "hindsight")` to set epochs and learning rate.
+    # `attach(algorithm)` for advice alone, `attach(algorithm, "hindsight")` to adapt the learning rate.
     attach(algorithm, arguments.scheduler)
 
     result = algorithm.run_training(

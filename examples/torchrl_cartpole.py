@@ -1,7 +1,7 @@
 """PPO of TorchRL on CartPole, with ADEPT.
 
     python examples/torchrl_cartpole.py                           # advice at the end; changes nothing
-    python examples/torchrl_cartpole.py --scheduler hindsight     # also sets epochs and learning rate
+    python examples/torchrl_cartpole.py --scheduler hindsight     # also adapts the learning rate
     python examples/torchrl_cartpole.py --scheduler ucb           # the paper's bandit chooses the epochs
 
 Needs `pip install 'adept-rl[torchrl]'`.
@@ -27,7 +27,7 @@ def network(outputs: int) -> torch.nn.Module:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=40_960)
+    parser.add_argument("--steps", type=int, default=61_440)
     parser.add_argument("--scheduler", help="hindsight, kl-rate, kl-epochs, ucb, …; without it, advice only")
     arguments = parser.parse_args()
     steps = arguments.steps
@@ -55,7 +55,7 @@ def main() -> None:
         progress_bar=False,
     )
 
-    # `attach(trainer)` for advice alone, `attach(trainer, "hindsight")` to set epochs and learning rate.
+    # `attach(trainer)` for advice alone, `attach(trainer, "hindsight")` to adapt the learning rate.
     attach(trainer, arguments.scheduler)
 
     trainer.train()

@@ -1,7 +1,7 @@
 """GRPO of TRL on a tiny language model, with ADEPT.
 
     python examples/trl_tiny.py                           # advice at the end; changes nothing
-    python examples/trl_tiny.py --scheduler hindsight     # also sets epochs and learning rate
+    python examples/trl_tiny.py --scheduler hindsight     # also adapts the learning rate
     python examples/trl_tiny.py --scheduler ucb           # the paper's bandit chooses the epochs
 
 Needs `pip install 'adept-rl[trl]'`. The model is made on the spot and learns to answer with the letter "a".
@@ -66,7 +66,7 @@ def main() -> None:
             ),
         )
 
-        # `attach(trainer)` for advice alone, `attach(trainer, "hindsight")` to set epochs and learning rate.
+        # `attach(trainer)` for advice alone, `attach(trainer, "hindsight")` to adapt the learning rate.
         attach(trainer, arguments.scheduler)
 
         trainer.train()

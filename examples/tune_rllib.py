@@ -1,7 +1,7 @@
 """A search with Ray Tune in which epochs and learning rate are not searched: ADEPT sets them in every trial.
 
-`attach(config, "hindsight")` starts from RLlib's num_epochs and learning rate and adapts both while a trial runs, so
-that the search space is two dimensions smaller. ASHA ends the trials that are behind.
+ADEPT starts from RLlib's num_epochs and learning rate and adapts both while a trial runs (`"dear": "compute"` lets it
+reduce the epochs, too), so that the search space is two dimensions smaller. ASHA ends the trials that are behind.
 
 Run `pip install 'adept-rl[rllib]'`, then `python examples/tune_rllib.py [--trials 20] [--steps 50000]`.
 """
@@ -35,7 +35,7 @@ def main() -> None:
 
     config = PPOConfig().environment(options.task).training(**SEARCHED)
     config.env_runners(num_env_runners=0, num_envs_per_env_runner=4)  # a trial takes one core
-    attach(config, "hindsight", verbose=0)
+    attach(config, {"name": "hindsight", "dear": "compute"}, verbose=0)
 
     asha = ASHAScheduler("num_env_steps_sampled_lifetime", grace_period=options.steps // 4, max_t=options.steps)
     results = tune.Tuner(

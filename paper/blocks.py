@@ -12,6 +12,7 @@ from adept.report.wording import interval, markdown, number, percent
 from paper import choices
 from paper.claims import all_claims
 from paper.measures import RESAMPLES, Evidence, difference
+from paper.tournament.answers import where_samples_are_dear
 from paper.tournament.field import Tournament
 from paper.tournament.page import summary_table, tournament_blocks
 from paper.verdicts import FAILS, HOLDS, NOT_SHOWN, Claim
@@ -145,6 +146,19 @@ def placebo_summary(studies: Sequence[Evidence]) -> str:
     return table(header, rows, 4) if rows else NOT_RUN
 
 
+def scale_of_scores(tournament: Tournament | None) -> str:
+    """Say how the README's table is to be read, and whether anything in it is shown to be better than the preset."""
+    assert tournament is not None
+    assert tournament.field is not None
+    better = where_samples_are_dear(tournament.field).name
+    found = "No setting is" if better is None else f"{tournament.field.label(better)} is"
+    return (
+        "None of these tasks was used in development, and each method has one setting for all of them. A score of "
+        "100 % is what the preset learns on average. The table shows interquartile means over tasks and seeds with "
+        f"95 % intervals. **{found} shown to score higher than the preset over all tasks.**"
+    )
+
+
 def short(tournament: Tournament | None, minigrid: Evidence | None, claims: Sequence[Claim]) -> str:
     """Return the README's summary: the tournament's table, and what the paper's method came to."""
     lines = []
@@ -156,9 +170,9 @@ def short(tournament: Tournament | None, minigrid: Evidence | None, claims: Sequ
             percent(float(np.mean([entry.placebo.fed.max(1).mean() for entry in found]))),
         )
         lines.append(
-            "**The paper's bandit saves compute as any smaller K does, and it does not find the better K**: its "
-            f"most-chosen arm gets {own} of updates on MiniGrid, and {fed} when it is fed rewards that its choices "
-            "cannot have changed."
+            "**The paper's bandit saves compute as any smaller K does, and it does not find the better K**: with the "
+            f"paper's own rule on MiniGrid, the most-chosen arm gets {own} of updates, and {fed} when the bandit is "
+            "fed rewards that its choices cannot have changed."
         )
     count = {state: sum(claim.verdict == state for claim in claims) for state in (HOLDS, FAILS, NOT_SHOWN)}
     tested = sum(count.values())
@@ -167,5 +181,5 @@ def short(tournament: Tournament | None, minigrid: Evidence | None, claims: Sequ
                  "[docs/results.md](docs/results.md).")  # fmt: skip
     compared = summary_table(tournament)
     if compared:
-        lines.insert(0, "Scores are relative to the preset's mean (interquartile means, 95 % intervals).")
+        lines.insert(0, scale_of_scores(tournament))
     return "\n\n".join(filter(None, [compared, " ".join(lines)]))

@@ -36,4 +36,4 @@ def percent_interval(estimate: Estimate) -> str:
 def points(estimate: Estimate) -> str:
     """Return a difference of normalised scores with its interval, in percent of the preset's score."""
     value, low, high = (100 * value for value in (estimate.value, estimate.low, estimate.high))
-    return f"{value:+.0f} %" + (f" [{low:+.0f}, {high:+.0f}]" if estimate.has_interval else "")
+    return f"{value:+.1f} %" + (f" [{low:+.1f}, {high:+.1f}]" if estimate.has_interval else "")

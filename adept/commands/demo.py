@@ -29,7 +29,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """Train PPO with its preset, with the paper's bandit and with hindsight, three seeds each, and write a report.
+    """Train PPO with its preset, a bandit (ucb) and both settings of hindsight, three seeds each; write a report.
 
     It takes two to four minutes on two cores. The same command continues after an interruption.
     """

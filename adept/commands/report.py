@@ -17,10 +17,11 @@ MOST_RESAMPLES = 1_000_000
 
 @dataclass(frozen=True)
 class ReportCommand(ReportOptions):
-    """Write a report of one or several studies, or of other people's TensorBoard logs."""
+    """Write a report of studies, of runs of `adept train`, or of TensorBoard logs."""
 
     directories: Positional[tuple[Path, ...]]
-    """folders of studies, or of TensorBoard logs laid out as METHOD/TASK/RUN or with CleanRL's run names"""
+    """folders of studies, of runs of `adept train`, or of TensorBoard logs laid out as METHOD/TASK/RUN or with
+    CleanRL's run names"""
     check: bool = False
     """write nothing; fail where the written report no longer follows from the records"""
     json: bool = False

@@ -24,7 +24,7 @@ from adept.schedulers import paper_scheduler, scheduler_class, scheduler_options
 
 EXAMPLES = {
     "adept train --env gymnasium/CartPole-v1 --steps 50000": "the preset, and what its epochs were worth",
-    "adept train --env gymnasium/CartPole-v1 --steps 50000 --scheduler hindsight": "epochs and learning rate adapted",
+    "adept train --env gymnasium/CartPole-v1 --steps 50000 --scheduler hindsight": "learning rate adapted",
     "adept train --env minigrid/DoorKey-6x6 --scheduler ucb": "the paper's bandit",
 }
 GUIDE = "\n".join((

@@ -49,8 +49,8 @@ class Hindsight(Controller):
         gain: how far one update moves x, at most.
         leak: share of x lost per update.
         deadband: standard errors of the slope that count as noise.
-        share: where compute is dear, the share of the preset's epochs that updates come down to.
-        pace: where compute is dear, how much one update that did not stop short takes from the logarithm of the epochs.
+        share: with `dear="compute"`, the share of the preset's epochs that updates come down to.
+        pace: with `dear="compute"`, how much ln K falls with an update that did not stop short.
         kl_limit: KL above which an update counts as having overshot.
         kl_stop: KL at which an update ends.
         seed: not used.

@@ -172,6 +172,12 @@ class Field:
         return [task for task, cell in found.items()
                 if cell.p < LEVEL and cell.difference and sign * cell.difference.value > 0]  # fmt: skip
 
+    @property
+    def tells_tasks_apart(self) -> bool:
+        """Whether any task can differ significantly: with few seeds, even fully separated runs do not after Holm."""
+        seeds = len(self.selection.seeds)
+        return 2 / math.comb(2 * seeds, seeds) * len(self.selection.tasks) < LEVEL
+
     def fixed_pairs(self) -> list[str]:
         """Return the methods with constant epochs and learning rate."""
         return [method.name for method in self.comparison.methods

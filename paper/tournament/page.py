@@ -61,10 +61,10 @@ def advice(tournament: Tournament) -> str:
     if ours:
         cheap = min(ours, key=field.compute)
         lines.append(
-            f"{field.label(cheap)} starts with the preset's epochs, so longer runs save more: "
-            f"{percent(field.compute(cheap))} of its update FLOPs "
-            f"({percent(field.compute_of_the_last_quarter(cheap))} in the last quarter of the runs), and "
-            f"{percent(field.processor(cheap))} of its processor time, since sampling stays."
+            f"{field.label(cheap)} takes {percent(field.compute(cheap))} of the preset's update FLOPs and "
+            f"{percent(field.processor(cheap))} of its processor time; sampling costs the same. It starts with the "
+            f"preset's epochs, so longer runs save more: it takes {percent(field.compute_of_the_last_quarter(cheap))} "
+            "in the last quarter of the runs."
         )
     return "\n".join(f"- {markdown(line)}" for line in lines)
 
@@ -117,7 +117,7 @@ def method_table(field: Field) -> str:
             percent_interval(result.aggregates["final-score"]["iqm"]),
             percent(field.compute(name)), percent(field.processor(name)),
             "" if first or not result.improvement else interval(result.improvement),
-            "" if first else f"{better} / {worse}",
+            "" if first or not field.tells_tasks_apart else f"{better} / {worse}",
             "" if first else NO_LOSS_WORDS.get(field.no_loss(name), "not shown"),
         ])  # fmt: skip
     header = ("method", "mean score over the run", "final score", "update FLOPs", "processor time",
@@ -137,15 +137,16 @@ def state(tournament: Tournament) -> str:
         f"{counted(len(chosen.methods), 'method')} on {tasks_of(field)} with {len(chosen.seeds)} of "
         f"{counted(field.planned, 'seed')}: {len(field.comparison.runs)} runs."
     )
+    hours = sum(field.comparison.total(run, "processor") for run in field.comparison.runs) / 3600
+    text += f" They took {number(hours, 1)} processor hours." if np.isfinite(hours) else ""
     if len(chosen.seeds) < field.planned:
         text += " A seed counts once all of its runs are finished, and otherwise for no method."
     if chosen.dropped:
         names = [f"*{markdown(_name(tournament, name))}*" for name in chosen.dropped]  # names may have commas
-        text += f" Dropped for want of time, in the order that the study's file declares: {listing(names)}."
+        text += f" Dropped because time ran short, in the order that the study's file declares: {listing(names)}."
     if field.flat:
         text += f" The preset does not improve on {listing(list(field.flat))}, so nothing is measured against it there."
-    hours = sum(field.comparison.total(run, "processor") for run in field.comparison.runs) / 3600
-    return text + (f" They took {number(hours, 1)} processor hours." if np.isfinite(hours) else "")
+    return text
 
 
 def _name(tournament: Tournament, name: str) -> str:
@@ -166,7 +167,12 @@ def answer_table(tournament: Tournament) -> str:
     """Return the questions with their answers."""
     rows = [[markdown(answer.question), markdown(answer.measured), f"**{answer.verdict}**"]
             for answer in answers(tournament)]  # fmt: skip
-    return table(("question", "measured [95 %]", "answer"), rows) if rows else NOT_RUN
+    if not rows:
+        return NOT_RUN
+    text = table(("question", "measured [95 %]", "answer"), rows)
+    if tournament.grid is None:
+        text += "\n\nQuestions 3 and 4 compare hindsight with the best fixed pairs, which have not been run yet."
+    return text
 
 
 def grid_block(tournament: Tournament) -> str:
@@ -214,7 +220,9 @@ def summary_table(tournament: Tournament | None) -> str:
         if field.has(name):
             result = field.analysis.methods[name]
             scores = [percent_interval(result.aggregates[measure]["iqm"]) for measure in ("mean-score", "final-score")]
-            label = f"the paper's bandit, {field.label(name)}" if name == BANDIT else field.label(name)
+            label = field.label(name)
+            if name == BANDIT:
+                label = f"the paper's bandit with standardised rewards, {label}"
             rows.append([markdown(label), *scores, percent(field.compute(name))])
     header = (f"{tasks_of(field)}, {counted(len(field.selection.seeds), 'seed')}", "mean score over the run",
               "final score", "update compute")  # fmt: skip

@@ -127,7 +127,7 @@ def test_compute_of_the_last_quarter_leaves_out_what_came_before():
     assert field.compute("ucb") == pytest.approx(0.84)
     assert field.compute_of_the_last_quarter("ucb") == pytest.approx(0.6)
     assert field.compute_of_the_last_quarter("preset") == pytest.approx(1.0)
-    assert "40 % of its update FLOPs (40 % in the last quarter of the runs)" in page.advice(build(found, 50))
+    assert "it takes 40 % in the last quarter of the runs" in page.advice(build(found, 50))
 
 
 def test_processor_time_is_compared_between_runs_of_one_commit_and_one_processor():
@@ -191,16 +191,32 @@ def test_what_to_use_follows_from_what_is_shown():
     assert where_compute_is_dear(field).name is None
 
 
+def test_tasks_are_not_tested_with_too_few_seeds():
+    # Fully separated runs have p = 2/C(10, 5) = 0.008 with five seeds and 2/C(8, 4) = 0.029 with four; Holm's step
+    # multiplies by the tasks, here two: 0.016 and 0.057.
+    five = build(comparison(FIELD, {}), 50)
+    assert five.field is not None
+    assert five.field.tells_tasks_apart
+    four = replace(five.field, selection=replace(five.field.selection, seeds=(1, 2, 3, 4)))
+    assert not four.tells_tasks_apart
+    worse = [answer for answer in answers(replace(five, field=four)) if "on no task" in answer.question]
+    assert [(answer.measured, answer.verdict) for answer in worse] == [
+        ("too few seeds for a test of 2 tasks", "not shown")
+    ] * 2
+    assert " 2 / 0 " in page.method_table(five.field)
+    assert " / " not in page.method_table(four).partition("---:")[2]
+
+
 def test_the_sentences_compare_with_the_rule_by_kl_the_pairs_and_the_clock():
     lines = page.advice(build(comparison(FIELD, PAIRS), 200)).splitlines()
     assert len(lines) == 10
     # Runs of one seed differ from the preset's by the same amount: paired, nothing is uncertain.
-    assert "hindsight-samples +50 % \\[+50, +50\\], 10 runs ahead, 0 equal and 0 behind" in lines[5]
-    assert "Against kl-rate: hindsight-samples +30 % " in lines[6]
-    assert "hindsight-compute -10 % " in lines[6]
+    assert "hindsight-samples +50.0 % \\[+50.0, +50.0\\], 10 runs ahead, 0 equal and 0 behind" in lines[5]
+    assert "Against kl-rate: hindsight-samples +30.0 % " in lines[6]
+    assert "hindsight-compute -10.0 % " in lines[6]
     assert "for 40 % of its update FLOPs" in lines[6]
     assert "pair over all tasks is k1 (selected after the fact)" in lines[7]
-    assert "hindsight-samples -20 % " in lines[8]  # 1.5 against 1.6 and 1.8
+    assert "hindsight-samples -20.0 % " in lines[8]  # 1.5 against 1.6 and 1.8
     assert "and 40 % of its processor time" in lines[9]
 
 
