@@ -38,7 +38,7 @@ def preset_plan(config: Config, epochs: int, learning_rate: float) -> Plan:
 class Verdict(Protocol):
     """What the next rollout says of the last update, as `adept.hindsight` judges it."""
 
-    def evidence(self, *, kl: float, clip_fraction: float | None, epochs_done: int) -> Evidence:
+    def evidence(self, *, kl: float, clip_fraction: float | None, epochs_done: int, stopped: bool = False) -> Evidence:
         """Return it as a controller takes it, with what the update itself left behind."""
 
 
@@ -120,6 +120,7 @@ class Planner:
             left = {"kl": epoch["approx_kl"], "clip_fraction": epoch["clip_fraction"]}
             self._last = {name: value if math.isfinite(value) else None for name, value in left.items()}
             self._last["epochs_done"] = epoch.index
+            self._last["stopped"] = bool(self._config.stopping) and epoch.index < self._choice.epochs
 
     def _evidence(self, rollout: Rollout, verdict: Verdict | None) -> Evidence | None:
         if self._last is None:

@@ -30,6 +30,8 @@ class Report(BaseCallback):
         return True
 
     def _on_rollout_end(self) -> None:
+        if not self.model.ep_info_buffer:
+            return  # no episode has ended yet
         self.trial.report(mean_return(self.model), self.num_timesteps)
         if self.trial.should_prune():
             raise optuna.TrialPruned
@@ -73,9 +75,9 @@ def main() -> None:
         direction="maximize",
         storage=options.storage,
         load_if_exists=True,
-        sampler=optuna.samplers.TPESampler(seed=1),
         pruner=optuna.pruners.MedianPruner(n_startup_trials=5),
     )
+    study.sampler = optuna.samplers.TPESampler(seed=1 + len(study.trials))  # a resumed search draws other settings
     study.optimize(lambda trial: objective(trial, options.task, options.steps), n_trials=options.trials)
     best = study.best_trial
     print(f"best return {best.value:.1f} with {best.params}")

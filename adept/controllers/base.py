@@ -6,7 +6,7 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from adept.schedulers.saved import mapping
@@ -26,6 +26,8 @@ class Evidence:
     """approximate KL of the last epoch of the update"""
     clip_fraction: float | None = None
     epochs_done: int | None = None
+    stopped: bool = False
+    """whether a rule of the loop's own, such as a KL target, ended the update early: a longer step would end sooner"""
     explained_variance: float | None = None
     """of the next rollout's returns by the critic; well below 0 where advantages are the critic's own errors"""
     gains: Mapping[int, tuple[float, float]] = field(default_factory=dict)
@@ -142,13 +144,13 @@ def _finite(evidence: Evidence) -> Evidence:
         return value if value is not None and math.isfinite(value) else None
 
     kl = evidence.kl
-    return Evidence(
-        known(evidence.slope_z),
-        known(evidence.worth),
-        known(evidence.worth_error),
-        kl if kl is None or kl == math.inf else known(kl),
-        known(evidence.clip_fraction),
-        evidence.epochs_done,
-        known(evidence.explained_variance),
-        {epoch: pair for epoch, pair in evidence.gains.items() if all(map(math.isfinite, pair))},
+    return replace(
+        evidence,
+        slope_z=known(evidence.slope_z),
+        worth=known(evidence.worth),
+        worth_error=known(evidence.worth_error),
+        kl=kl if kl is None or kl == math.inf else known(kl),
+        clip_fraction=known(evidence.clip_fraction),
+        explained_variance=known(evidence.explained_variance),
+        gains={epoch: pair for epoch, pair in evidence.gains.items() if all(map(math.isfinite, pair))},
     )

@@ -33,7 +33,8 @@ class Hindsight(Controller):
     So one clear slope moves x at once, and many faint ones that agree move it in the end. The deadband keeps noise from
     moving x, the leak draws x back to the preset where slopes say nothing more. The nearer the update's KL to
     `kl_limit`, the less x rises: t > 0 counts (1 - KL/kl_limit) times. While the critic is worse than none (moving
-    average of its explained variance below -¼), advantages are its errors, and slopes do not count.
+    average of its explained variance below -¼), advantages are its errors, and slopes do not count. Where a KL
+    target of the loop's own ended the update, a positive slope counts as 0: larger steps would only end updates sooner.
 
     "samples": every update makes the preset's K epochs and the stride, the factor of the learning rate, is exp(x).
     "compute": each update with Z ≤ deadband, that is, not known to stop short, lowers ln K' by `pace`, from K to
@@ -141,6 +142,8 @@ class Hindsight(Controller):
             old = explained if self._critic is None else self._critic
             self._critic = old + CRITIC_SMOOTHING * (explained - old)
         slope = evidence.slope_z if self.wants_slope else None
+        if slope is not None and evidence.stopped:
+            slope = min(slope, 0.0)
         if evidence.kl is not None and evidence.kl > self._kl_limit:
             self._sum, self._count = OVERSHOT, 1.0
         elif slope is not None:

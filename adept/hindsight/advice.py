@@ -36,6 +36,8 @@ FAR = 0.05
 STAGES = ("first", "middle", "last")
 _TWO_THIRDS = ("first two thirds", "last two thirds")
 _LENGTHEN = "Try a larger learning rate, × 1.5 to 2, or `--scheduler hindsight`."
+_NOT_THE_RATE = "Try a larger KL limit; a larger learning rate would only end updates sooner."
+_STOPPED = "A KL stop ends most updates early ({done:.2g} of {epochs:.2g} epochs on average). " + _NOT_THE_RATE
 _SHORTEN = "Try a smaller learning rate, ÷ 2, fewer epochs, or `--scheduler hindsight`."
 
 
@@ -128,9 +130,22 @@ def advise(columns: Columns, *, epoch_flops: float | None = None) -> Advice:
     strides = table.get("stride", np.zeros(0))
     stride = float(strides[-1]) if len(strides) else None
     sentences = _on_direction(table, parts, whole, stages, stride)
-    rate_said = any(each.endswith((_LENGTHEN, _SHORTEN)) for each in sentences)
+    sentences = [_where_stopped(table, sentence) for sentence in sentences]
+    rate_said = any(each.endswith((_LENGTHEN, _SHORTEN, _NOT_THE_RATE)) for each in sentences)
     sentences += _on_epochs(table, whole, epoch_flops, stride, rate_said=rate_said)
     return Advice(whole, stages, tuple(sentences) or (f"{whole.updates} judged updates say nothing clear.",))
+
+
+def _where_stopped(table: Mapping[str, Floats], sentence: str) -> str:
+    """Return a sentence with other advice where a KL stop ends most updates: longer steps would end them sooner."""
+    if "epochs_done" not in table or "epochs" not in table or not sentence.endswith(_LENGTHEN):
+        return sentence
+    asked, done = table["epochs"], table["epochs_done"]
+    known = np.isfinite(asked) & np.isfinite(done)
+    if not known.any() or np.mean(done[known] < asked[known] - 0.01) <= 0.5:
+        return sentence
+    instead = _STOPPED.format(done=done[known].mean(), epochs=asked[known].mean())
+    return f"{sentence.removesuffix(_LENGTHEN)}{instead}"
 
 
 def _finding(table: Mapping[str, Floats], rows: npt.NDArray[np.int64]) -> Finding:

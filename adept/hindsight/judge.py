@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Taken = TypeVar("Taken")
 PIECE = 2**22
 """Numbers that are moved at a time: 16 MB in float32."""
+Parameters = list[tuple["nn.Parameter", "Tensor"]]
+"""Parameters of a module, each with its value at some time."""
 LogProbs = Callable[[], Any]
 """Returns the log-probabilities of the rollout's actions under the present parameters, one per row."""
 
@@ -53,25 +55,36 @@ class ModuleWeights:
     """
 
     def __init__(self, module: nn.Module, *, host_copy: bool = False) -> None:
-        self._torch: Any = require("torch", "train")
+        require("torch", "train")
         self._module, self._host_copy = module, host_copy
 
-    def take(self) -> list[Tensor]:
-        """Return a copy of the present trainable parameters."""
-        return [self._copy(parameter.data) for parameter in self._parameters()]
+    @property
+    def coarse(self) -> bool:
+        """Whether parameters are kept in half precision, where a share of a small step is lost by rounding."""
+        return any(parameter.dtype.itemsize < 4 for parameter in self._trainable() if parameter.is_floating_point())
+
+    def take(self) -> Parameters:
+        """Return the trainable parameters, each with a copy: which ones are trainable may change before it is used."""
+        return [(parameter, self._copy(parameter.data)) for parameter in self._trainable()]
+
+    def present(self) -> AbstractContextManager[None]:
+        """Restore parameters, buffers, modes and generators at the end, also after an error."""
+        return self._restored(self._trainable())
 
     @contextmanager
-    def present(self) -> Iterator[None]:
-        """Restore parameters, buffers, modes and generators at the end, also after an error.
+    def _restored(self, parameters: Sequence[nn.Parameter]) -> Iterator[None]:
+        """Restore these parameters, and buffers, modes and generators, at the end.
 
         Writing through `.data` leaves the versions of the parameters alone, so that graphs made before stay valid.
         """
-        parameters, parts = self._parameters(), list(self._module.modules())
+        import torch
+
+        parts = list(self._module.modules())
         buffers = [(part, dict(part._buffers), part.training) for part in parts]
         tensors = [each for _, own, _ in buffers for each in own.values() if each is not None]
-        saved, kept = self.take(), [self._copy(tensor) for tensor in tensors]
+        saved, kept = ([self._copy(each.data) for each in group] for group in (parameters, tensors))
         devices = {each.device for each in (*parameters, *tensors) if each.device.type == "cuda"}
-        with self._torch.random.fork_rng(devices=list(devices)), self._torch.no_grad():
+        with torch.random.fork_rng(devices=list(devices)), torch.no_grad():
             try:
                 yield
             finally:
@@ -82,19 +95,20 @@ class ModuleWeights:
                     part.training = training
 
     @contextmanager
-    def at(self, taken: Sequence[Tensor]) -> Iterator[None]:
+    def at(self, taken: Parameters) -> Iterator[None]:
         """Put other parameters in place for a while, and restore the present ones bit for bit."""
-        with self.present():
-            for parameter, value in zip(self._parameters(), taken, strict=True):
+        with self._restored([parameter for parameter, _ in taken]):
+            for parameter, value in taken:
                 parameter.data.copy_(value)
             yield
 
     @contextmanager
-    def along(self, start: Sequence[Tensor], share: float) -> Iterator[None]:
+    def along(self, start: Parameters, share: float) -> Iterator[None]:
         """Put start + share·(present - start) in place for a while; share may be above 1."""
-        torch = self._torch
-        with self.present():
-            for parameter, value in zip(self._parameters(), start, strict=True):
+        import torch
+
+        with self._restored([parameter for parameter, _ in start]):
+            for parameter, value in start:
                 # In float32 at least: a share of a small step is lost in half precision until the end.
                 wide = torch.promote_types(parameter.dtype, torch.float32)
                 for now, then in _pieces(parameter.data, value):
@@ -102,7 +116,7 @@ class ModuleWeights:
                     now.copy_(begin + share * (now.to(wide) - begin))
             yield
 
-    def _parameters(self) -> list[nn.Parameter]:
+    def _trainable(self) -> list[nn.Parameter]:
         return [parameter for parameter in self._module.parameters() if parameter.requires_grad]
 
     def _copy(self, values: Tensor) -> Tensor:
@@ -174,11 +188,14 @@ class Judge(Generic[Taken]):
             return None
         advantages = as_numpy(advantages)
         direction, divergence = NOTHING, float("nan")
+        # In half precision a step is often of one digit: of its multiples only 0, 1 and 2 are certain to be there.
+        coarse = getattr(self._weights, "coarse", False)
+        epsilon, lengths = (1.0, (2.0,)) if coarse else (self._epsilon, self._lengths)
         if slope_too:
-            ends = (1 + self._epsilon, 1 - self._epsilon)
+            ends = (1 + epsilon, 1 - epsilon)
             longer, shorter = (self._passed(log_probs, self._weights.along(self.start, end)) for end in ends)
-            direction = slope(longer, shorter, advantages, groups, self._epsilon)
-            divergence = step_kl(longer, shorter, self._epsilon)
+            direction = slope(longer, shorter, advantages, groups, epsilon)
+            divergence = step_kl(longer, shorter, epsilon)
         if not gains_too:
             return Verdict(direction, rows=advantages.size, kl=divergence)
         present = self._passed(log_probs, self._weights.present()) if deployed is None else as_numpy(deployed)
@@ -193,7 +210,7 @@ class Judge(Generic[Taken]):
             direction,
             gain(present, present, advantages, groups, self._limit, over=start),
             {epoch: over_start(at(taken)) for epoch, taken in self.waypoints.items()},
-            {length: over_start(along(self.start, length)) for length in self._lengths},
+            {length: over_start(along(self.start, length)) for length in lengths},
             advantages.size,
             kl(present, start),
         )

@@ -13,12 +13,12 @@ import numpy.typing as npt
 from adept.controllers import Choice, Controller, make_controller
 from adept.hindsight.advice import Advice, advise
 from adept.hindsight.estimates import Groups, time_groups
-from adept.hindsight.judge import Judge, LogProbs, ModuleWeights, as_numpy, explained_variance
+from adept.hindsight.judge import Judge, LogProbs, ModuleWeights, Parameters, as_numpy, explained_variance
 from adept.hindsight.verdict import Verdict
 from adept.schedulers.validation import whole_number
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import nn
 
 
 class Hindsight:
@@ -65,7 +65,7 @@ class Hindsight:
         self.plan = Choice(self.controller.epochs)
         """what the last call of `step` returned"""
         self._gains_every = whole_number("gains_every", gains_every, at_least=0, example=10)
-        self._judge: Judge[list[Tensor]] = Judge(ModuleWeights(policy, host_copy=host_copy))
+        self._judge: Judge[Parameters] = Judge(ModuleWeights(policy, host_copy=host_copy))
         self._records: list[dict[str, float]] = []
         self._steps = 0
 
@@ -94,6 +94,8 @@ class Hindsight:
         due = bool(self._gains_every) and self._steps % self._gains_every == 0
         rows = _groups(judged) if groups is None else groups
         self.verdict = self._judge.judge(log_probs, judged, rows, gains_too=due)
+        if self.verdict is not None and not self.verdict.moved:
+            self.verdict = None
         evidence = None if self.verdict is None else self.verdict.evidence()
         if evidence is not None and values is not None:
             predicted = as_numpy(values).ravel()

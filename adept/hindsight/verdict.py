@@ -33,6 +33,11 @@ class Verdict:
     kl: float = math.nan
     """KL(π_d ‖ π₀) on these rows; to second order where only the slope was measured"""
 
+    @property
+    def moved(self) -> bool:
+        """Whether the update changed the policy at all on these rows; one that did not says nothing."""
+        return self.kl != 0
+
     def columns(self) -> dict[str, float]:
         """Return the verdict as columns of a record; NaN where nothing is known."""
         return {
@@ -44,7 +49,12 @@ class Verdict:
         }
 
     def evidence(
-        self, *, kl: float | None = None, clip_fraction: float | None = None, epochs_done: int | None = None
+        self,
+        *,
+        kl: float | None = None,
+        clip_fraction: float | None = None,
+        epochs_done: int | None = None,
+        stopped: bool = False,
     ) -> Evidence:
         """Return what a controller takes; without a KL of the update itself, the one seen from this rollout."""
         seen = None if math.isnan(self.kl) else self.kl
@@ -55,5 +65,6 @@ class Verdict:
             kl=seen if kl is None else kl,
             clip_fraction=clip_fraction,
             epochs_done=epochs_done,
+            stopped=stopped,
             gains={epoch: (each.value, each.error) for epoch, each in self.by_epoch.items() if each.known},
         )

@@ -77,6 +77,13 @@ def arm_numbers(scheduler: Scheduler[Any]) -> dict[str, float]:
     return known | shares
 
 
+def acts_otherwise(policy: Any) -> bool:
+    """Say whether a module acts otherwise than it trains: it has dropout or batch normalisation."""
+    from torch.nn.modules import batchnorm, dropout
+
+    return any(isinstance(part, dropout._DropoutNd | batchnorm._NormBase) for part in policy.modules())
+
+
 class Stride:
     """Multiply the learning rate of a PyTorch optimiser while it steps, whatever schedule sets it.
 

@@ -5,7 +5,7 @@ how many epochs were done (`finished`), and where its checkpoints are (`state_di
 epochs and the stride of the next update (`step`), numbers for its logger (`metrics`) and words for its user (`advice`).
 
 Where nothing is chosen, an error while judging does not reach the host: it is told in a warning and in the advice, and
-the rest of the run is not judged. A chooser needs what is judged, so that with one the error is raised.
+the rest of the run is not judged. A controller needs what is judged, so that with one the error is raised.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ GAINS_EVERY = 4
 """Updates between two that are judged by epoch and by length, unless told otherwise."""
 MOST_ROWS = 4096
 """Rows of a rollout that are judged, unless told otherwise; of larger rollouts every second, third, … is."""
+EPSILON = 1e-6
+"""Epochs that an update may lack of those asked for, by rounding, and still count as whole."""
 LONGEST = 10_000
 """Updates that the advice remembers."""
 
@@ -70,6 +72,10 @@ def chosen_rows(rows: int, most: int, environments: int = 1) -> npt.NDArray[np.i
     return np.arange(0, rows, apart, dtype=np.int64)
 
 
+def _alone(evidence: Evidence | None) -> Evidence | None:
+    return evidence
+
+
 class Pilot:
     """Judge every update by the rollout after it, and choose the next one where told to.
 
@@ -92,7 +98,7 @@ class Pilot:
         gains_every: int = GAINS_EVERY,
         rows: int = MOST_ROWS,
         call: str = 'attach(…, "hindsight")',
-        pool: Callable[[Evidence | None], Evidence | None] = lambda evidence: evidence,
+        pool: Callable[[Evidence | None], Evidence | None] = _alone,
     ) -> None:
         self._given, self._epochs = given, 0
         self.chooser = chooser(given, epochs=1)  # what is wrong with it is said now; the host's epochs come later
@@ -164,6 +170,16 @@ class Pilot:
         return not self._epochs and self._is_data
 
     @property
+    def epochs(self) -> int:
+        """The host's own epochs per update, as it last told them."""
+        return self._epochs
+
+    @property
+    def updates(self) -> int:
+        """How many updates were chosen or watched so far."""
+        return self._steps
+
+    @property
     def controls(self) -> bool:
         """Whether anything is chosen at all."""
         return self.chooser is not None
@@ -191,7 +207,7 @@ class Pilot:
 
     @contextmanager
     def _kept_from_host(self) -> Iterator[None]:
-        """Let an error end the judging instead of the training, where nothing is chosen.
+        """Let an error end the judging instead of the training, unless a controller needs what is judged.
 
         What is inside is judging alone, and its copies are freed: where memory ran out for them, training can go on.
         Errors of the host's own code are outside, and interrupts are never caught.
@@ -199,7 +215,7 @@ class Pilot:
         try:
             yield
         except Exception as error:
-            if self.controls:
+            if isinstance(self.chooser, Controller):
                 raise
             text = f"{type(error).__name__}: {error}"
             self._judge = None
@@ -239,13 +255,18 @@ class Pilot:
         if rows is None or self._judge is None:
             return None
         due = bool(self._gains_every) and self._steps % self._gains_every == 0
-        return self._judge.judge(rows.log_probs, rows.advantages, rows.groups, deployed=rows.deployed, gains_too=due)
+        found = self._judge.judge(rows.log_probs, rows.advantages, rows.groups, deployed=rows.deployed, gains_too=due)
+        return found if found is not None and found.moved else None
 
     def _evidence(self, rows: Rows | None) -> Evidence | None:
         if self.verdict is None or rows is None:
             return None
-        done = self._rows[-1].get("epochs_done") if self._rows else None
-        evidence = self.verdict.evidence(epochs_done=None if done is None else round(done))
+        last = self._rows[-1] if self._rows else {}
+        done = last.get("epochs_done")
+        evidence = self.verdict.evidence(
+            epochs_done=None if done is None else round(done),
+            stopped=done is not None and done < last["epochs"] - EPSILON,
+        )
         return replace(evidence, explained_variance=rows.explained_variance)
 
     def mark(self, epoch: int) -> None:

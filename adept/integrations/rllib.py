@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -110,7 +110,8 @@ class AdeptLearner(PPOTorchLearner):
         self._judged_modules = torch.nn.ModuleList(
             module.unwrapped() for _, module in self.module.items() if isinstance(module.unwrapped(), torch.nn.Module)
         )
-        self.pilot.attach(self.config.num_epochs, ModuleWeights(self._judged_modules))
+        self._weights = ModuleWeights(self._judged_modules)
+        self.pilot.attach(self.config.num_epochs, self._weights)
         self._strides = [contract.Stride(optimizer) for optimizer in self._named_optimizers.values()]
         self._made: Any = None
         self._epochs_done = 0.0
@@ -160,7 +161,7 @@ class AdeptLearner(PPOTorchLearner):
         self._epochs_done = float(epochs)
 
     def _kl(self, rows: Rows | None) -> float:
-        with torch.no_grad():
+        with self._weights.present():
             known = [0.0, 0.0] if rows is None else [rows.divergence(), 1.0]
         total, count = self._summed(known)
         return total / count if count else 0.0
@@ -188,27 +189,31 @@ class AdeptLearner(PPOTorchLearner):
         def column(name: str) -> Any:
             return torch.cat([part.column(name)[part.chosen] for part in parts])
 
-        def whole(name: str) -> Any:
-            return torch.cat([part.column(name)[part.counted] for part in parts])
-
         return Rows(
             lambda: torch.cat([part.log_probs() for part in parts]),
             column(Postprocessing.ADVANTAGES),
             np.concatenate([each + start for each, start in zip(groups, before, strict=True)]),
             column(Columns.ACTION_LOGP),
-            explained_variance(whole(Columns.VF_PREDS), whole(Postprocessing.VALUE_TARGETS))
-            if all(Columns.VF_PREDS in part.columns for part in parts)
-            else None,
+            self._explained(parts),
         )
+
+    def _explained(self, parts: list[_Part]) -> float | None:
+        """Return how much of the returns the critic explains, where a controller asks; batches lack its predictions."""
+        if self.pilot.kl_stop is None or not all(hasattr(part.module, "compute_values") for part in parts):
+            return None
+        with self._weights.present():
+            values = torch.cat([part.values() for part in parts])
+        return explained_variance(values, torch.cat([part.column(Postprocessing.VALUE_TARGETS)[part.chosen]
+                                                     for part in parts]))  # fmt: skip
 
     def _pooled(self, evidence: Evidence | None) -> Evidence | None:
         """Make one of the evidence of all learners: z of independent rows adds up as Σz/√n, errors fall as 1/√n."""
         if not self.distributed:
             return evidence
         own = Evidence() if evidence is None else evidence
-        names = ("slope_z", "worth", "worth_error", "kl", "explained_variance", "epochs_done")
+        names = ("slope_z", "worth", "worth_error", "kl", "explained_variance", "epochs_done", "stopped")
         marked = range(1, self.pilot.choice.epochs)  # of the last update, and so the same on all learners
-        known = [getattr(own, name) for name in names]
+        known = [None if evidence is None else getattr(own, name) for name in names]
         known += [own.gains[epoch][which] if epoch in own.gains else None for epoch in marked for which in (0, 1)]
         sums = self._summed([value or 0.0 for value in known] + [float(value is not None) for value in known])
         totals, counts = sums[: len(known)], sums[len(known) :]
@@ -219,6 +224,7 @@ class AdeptLearner(PPOTorchLearner):
         root = math.sqrt(max(1.0, counts[0]))
         for name, factor in (("slope_z", root), ("worth_error", 1 / root)):
             found[name] = None if found[name] is None else found[name] * factor
+        found["stopped"] = bool(found["stopped"])
         found["epochs_done"] = None if found["epochs_done"] is None else round(found["epochs_done"])
         pairs = zip(marked, means[len(names) :: 2], means[len(names) + 1 :: 2], strict=True)
         gains = {epoch: (gain, error / root) for epoch, gain, error in pairs if gain is not None and error is not None}
@@ -291,10 +297,19 @@ class _Part:
         return self.columns[name].flatten()
 
     def log_probs(self) -> Any:
+        """Return the log-probabilities of the chosen rows under the present parameters."""
+        return self._of_chosen(self._log_probs)
+
+    def values(self) -> Any:
+        """Return the critic's predictions for the chosen rows."""
+        return self._of_chosen(lambda columns: self.module.compute_values(columns).flatten())
+
+    def _of_chosen(self, passed: Callable[[dict[str, Any]], Any]) -> Any:
         """Pass the chosen rows through the module; where it has a state, all of them, since they are sequences."""
+        self.module.eval()  # as it acts; the judge restores the mode
         if Columns.STATE_IN in self.columns:
-            return self._passed(dict(self.columns))[self.chosen]
-        return self._passed(
+            return passed(dict(self.columns))[self.chosen]
+        return passed(
             {
                 name: tree.map_structure(lambda value: value[self.chosen], column)
                 for name, column in self.columns.items()
@@ -302,7 +317,7 @@ class _Part:
             }
         )
 
-    def _passed(self, columns: dict[str, Any]) -> Any:
+    def _log_probs(self, columns: dict[str, Any]) -> Any:
         logits = self.module.forward_train(columns)[Columns.ACTION_DIST_INPUTS]
         distribution = self.module.get_train_action_dist_cls().from_logits(logits)
         return distribution.logp(columns[Columns.ACTIONS]).flatten()

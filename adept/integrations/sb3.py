@@ -86,6 +86,8 @@ class AdeptCallback(BaseCallback):
         self._update: _Update | None = None
         self._kept: tuple[Any, Any] = (None, None)
         """who chooses, and the state on the model that it is in"""
+        self._carried_out = True
+        """whether the last choice led to an update, so that a bandit may be credited for it"""
 
     @property
     def scheduler(self) -> Scheduler[int] | Controller | None:
@@ -111,6 +113,7 @@ class AdeptCallback(BaseCallback):
             self.pilot.restart(loads=bool(state))
         elif last is None or not last.was_last():
             self.pilot.forget()
+        self._carried_out = last is None or not last.is_of(model) or not last.waits
         self._update = _Update(model, self.pilot)
         self.pilot.attach(model.n_epochs, _weights(model))
         chooser, kept = self._kept
@@ -123,7 +126,11 @@ class AdeptCallback(BaseCallback):
 
     def _on_rollout_end(self) -> None:
         model: Any = self.model
-        reward = self._reward(model) if self.pilot.wants_reward else None
+        if self._update is not None and not self._update.was_last():
+            self.pilot.forget()  # parameters were loaded during the training, which is no update
+        self.pilot.attach(self.pilot.epochs if self.pilot.controls else model.n_epochs, _weights(model))
+        reward = self._reward(model) if self.pilot.wants_reward and self._carried_out else None
+        self._carried_out = True
         rows = self.pilot.rollout(lambda: _rows(model, self.pilot.most_rows))
         self.pilot.step(reward=reward, rows=rows)
         if self.pilot.controls:
@@ -136,8 +143,15 @@ class AdeptCallback(BaseCallback):
 
     @property
     def _guards(self) -> bool:
-        """Whether the guard of the controller is kept here: sbx has no KL stop of its own."""
-        return self.pilot.kl_stop is not None and not hasattr(self.model.policy, "optimizer")
+        """Whether the guard of the controller is kept here, at the end of epochs, and not by the KL stop of SB3.
+
+        sbx has none. Where a policy acts otherwise than it trains (dropout, batch normalisation), that of SB3 compares
+        the two, and would end updates that did not move.
+        """
+        if self.pilot.kl_stop is None:
+            return False
+        policy: Any = self.model.policy
+        return not hasattr(policy, "optimizer") or contract.acts_otherwise(policy)
 
     def _on_training_end(self) -> None:
         if self._update is None or not self._update.close():
@@ -161,7 +175,11 @@ class _Update:
         self._made = _marks(model)
         self._replaced: dict[str, Any] = {}
         self._rows: Rows | None = None
-        self._epochs = 0
+        self._get_before: Callable[..., Any] | None = None
+        self._epochs = self._stepped = 0
+        self._over = False
+        self.waits = False
+        """whether an update was chosen that has not begun"""
         self._steps: contract.Stride | None = None
         self._open = True
 
@@ -175,7 +193,7 @@ class _Update:
 
     def prepare(self, rows: Rows | None) -> None:
         """Stand around the next update; with rows, also end it where the controller's guard says so."""
-        self._rows = rows
+        self._rows, self.waits = rows, True
         instead = {"train": self._train, "_excluded_save_params": self._excluded}
         self._replaced = {name: vars(self._model)[name] for name in instead if name in vars(self._model)}
         vars(self._model).update(instead)
@@ -191,18 +209,24 @@ class _Update:
     def _train(self) -> None:
         """Update the model with what was chosen, and take note of what was done."""
         self._step_back()
-        model = self._model
-        own = {name: getattr(model, name) for name in ("n_epochs", "lr_schedule", "target_kl")}
+        self.waits = False
+        model, buffer = self._model, self._model.rollout_buffer
         optimizer = getattr(model.policy, "optimizer", None)
         self._steps = contract.Stride(optimizer) if hasattr(optimizer, "register_step_post_hook") else None
-        self._epochs = 0
-        model.rollout_buffer.get = self._get
+        self._epochs, self._stepped, self._over = 0, 0, False
+        self._get_before = vars(buffer).get("get")
+        buffer.get = self._get
+        chosen = self._chosen()
+        own = {name: getattr(model, name) for name in chosen}
         try:
-            self._apply_choice()
+            vars(model).update(chosen)
             model.train()
         finally:
-            vars(model).update(own)
-            vars(model.rollout_buffer).pop("get", None)
+            # What a subclass sets in its `train` stays.
+            vars(model).update({name: own[name] for name, value in chosen.items() if getattr(model, name) is value})
+            vars(buffer).pop("get", None)
+            if self._get_before is not None:
+                buffer.get = self._get_before
             self._rows = None
             if self._steps is not None:
                 self._steps.remove()
@@ -211,26 +235,27 @@ class _Update:
         for name, value in self._pilot.update_metrics().items():
             model.logger.record(name, value)
 
-    def _apply_choice(self) -> None:
+    def _chosen(self) -> dict[str, Any]:
+        """Return the settings of the model for this update, and set the stride."""
         model, pilot = self._model, self._pilot
         if not pilot.controls:
-            return
-        model.n_epochs = pilot.choice.epochs
+            return {}
+        chosen: dict[str, Any] = {"n_epochs": pilot.choice.epochs}
         if self._steps is None:
-            model.lr_schedule = _Strided(model.lr_schedule, pilot.choice.stride)
-            return
+            return {**chosen, "lr_schedule": _Strided(model.lr_schedule, pilot.choice.stride)}
         self._steps.factor = pilot.choice.stride
-        if pilot.kl_stop is not None:
+        if pilot.kl_stop is not None and self._rows is None:
             # SB3 stops at 1.5 times its target.
-            model.target_kl = min(pilot.kl_stop / 1.5, math.inf if model.target_kl is None else model.target_kl)
+            chosen["target_kl"] = min(pilot.kl_stop / 1.5, math.inf if model.target_kl is None else model.target_kl)
+        return chosen
 
     def _done(self) -> float:
         """Return the epochs that were done, in gradient steps where these are counted."""
         if self._steps is None:
             return float(self._epochs)
         buffer = self._model.rollout_buffer
-        minibatches = math.ceil(buffer.buffer_size * buffer.n_envs / self._model.batch_size)
-        return self._steps.count / int(minibatches)
+        rows = buffer.buffer_size * buffer.n_envs
+        return float(self._steps.count / math.ceil(rows / (self._model.batch_size or rows)))
 
     def close(self) -> bool:
         """Take note that the training ended; return whether it had not before."""
@@ -240,12 +265,30 @@ class _Update:
     def _get(self, *args: Any, **kwargs: Any) -> Any:
         """Yield the minibatches of an epoch as usual; the epoch before it is over."""
         buffer = self._model.rollout_buffer
-        if self._epochs:
+        steps = self._epochs if self._steps is None else self._steps.count
+        ended = steps > self._stepped  # a call without steps since the last one was not for an epoch
+        if ended:
+            self._stepped = steps
             self._pilot.mark(self._epochs)
-            if self._rows is not None and self._pilot.stops(self._rows.divergence()):
-                return iter(())
-        self._epochs += 1
+            self._over = self._over or (self._rows is not None and self._pilot.stops(self._divergence()))
+        if self._over:
+            return iter(())
+        if ended or not self._epochs:
+            self._epochs += 1
+        if self._get_before is not None:
+            return self._get_before(*args, **kwargs)
         return type(buffer).get(buffer, *args, **kwargs)
+
+    def _divergence(self) -> float:
+        """Return how far the policy has come, in the mode in which it acts."""
+        assert self._rows is not None
+        policy = self._model.policy
+        training = getattr(policy, "training", False)
+        policy.set_training_mode(False)
+        with torch.no_grad():
+            found = self._rows.divergence()
+        policy.set_training_mode(training)
+        return found
 
 
 def _marks(model: Any) -> tuple[int, list[int]]:

@@ -79,7 +79,7 @@ class _Attached:
         self._reward: float | None = None
         self._values: Any = None
         self._explained: float | None = None
-        self._sampled, self._cut = 0, False
+        self._sampled, self._cut, self._guarded = 0, False, False
         self._minibatches = _Minibatches()
         self._perturbed = isinstance(agent, RPO)
         recurrent = isinstance(agent, PPO_RNN | RPO_RNN)
@@ -124,6 +124,7 @@ class _Attached:
             }
             if self._perturbed:
                 inputs["alpha"] = agent.cfg.alpha
+            agent.policy.eval()  # as it acts; the judge restores the mode
             return agent.policy.act({**inputs, "taken_actions": columns["actions"]}, role="policy")[1]["log_prob"]
 
         # RPO's stored log-probabilities have another perturbation; passes of the judge have one and the same.
@@ -138,19 +139,28 @@ class _Attached:
             if not self._cut:
                 self.pilot.mark(self._sampled)
         self._sampled += 1
-        if self._cut and self._guards:
+        self._minibatches = _Minibatches()  # frees those of the last epoch
+        if self._cut and self._guarded:
             return []
         self._minibatches = _Minibatches(type(self.agent.memory).sample(self.agent.memory, *args, **kwargs))
         return self._minibatches
 
     @property
     def _guards(self) -> bool:
-        return self.pilot.kl_stop is not None and not self._perturbed
+        """Whether the KL stop of skrl stands for the controller's guard.
+
+        In the first update a preprocessor of observations learns its scale, which alone moves the KL. That update is
+        made as the agent was configured, and goes unguarded.
+        """
+        cfg = self.agent.cfg
+        settled = self.pilot.updates > 0 or not (cfg.observation_preprocessor or cfg.state_preprocessor)
+        return self.pilot.kl_stop is not None and not self._perturbed and settled
 
     def update(self, *, timestep: int, timesteps: int) -> None:
         """Update as usual, except for the choice, and keep the number of epochs out of the learning rate."""
         agent, before, own_limit = self.agent, self._steps.count, self.agent.cfg.kl_threshold
-        if self.pilot.kl_stop is not None and self._guards:
+        self._guarded = self._guards
+        if self.pilot.kl_stop is not None and self._guarded:
             agent.cfg.kl_threshold = min(self.pilot.kl_stop, own_limit or self.pilot.kl_stop)
         try:
             if agent.scheduler is None or not self.pilot.controls:
@@ -159,7 +169,7 @@ class _Attached:
                 self._update_with_schedule(timestep, timesteps)
         finally:
             agent.cfg.learning_epochs, agent.cfg.kl_threshold, self._steps.factor = self._epochs, own_limit, 1.0
-            self._sampled, self._cut = 0, False
+            self._sampled, self._cut, self._minibatches = 0, False, _Minibatches()
         self.pilot.finished((self._steps.count - before) / agent.cfg.mini_batches)
         for name, value in (self.pilot.metrics() | self.pilot.update_metrics()).items():
             agent.track_data(name, value)

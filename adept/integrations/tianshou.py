@@ -58,7 +58,16 @@ def attach(algorithm: PPO, scheduler: Any = None, *, verbose: int = 1, **options
 def _with_numbers(kind: type) -> type:
     """Return a class of training statistics with ADEPT's numbers, which Tianshou's loggers write as `adept/…`."""
     numbers: Any = (contract.PREFIX, dict[str, float], field(default_factory=dict))
-    names = {"_non_loss_fields": (*kind._non_loss_fields, contract.PREFIX)}  # type: ignore[attr-defined]
+
+    def own(self: Any) -> dict[str, Any]:
+        """Return the numbers that a wrapper's statistics take over and average, without the dictionary of ours."""
+        found: dict[str, Any] = kind._get_self_dict(self)  # type: ignore[attr-defined]
+        return {name: value for name, value in found.items() if name != contract.PREFIX}
+
+    names = {
+        "_non_loss_fields": (*kind._non_loss_fields, contract.PREFIX),  # type: ignore[attr-defined]
+        "_get_self_dict": own,
+    }
     return make_dataclass(f"Adept{kind.__name__}", [numbers], bases=(kind,), namespace=names, kw_only=True)
 
 
@@ -101,6 +110,7 @@ class _Attached(torch.nn.Module):
             stats = type(algorithm)._update_with_batch(algorithm, batch, batch_size=batch_size, repeat=epochs)
         finally:
             object.__setattr__(batch, "__class__", own)
+            del watched.split  # type: ignore[attr-defined]  # it holds the batch, and a class waits for the collector
             self._steps.factor = 1.0
         pilot.finished(stats.gradient_steps / max(1, len(batch) // (batch_size or len(batch))))
         numbers = pilot.metrics() | pilot.update_metrics()
@@ -117,12 +127,17 @@ class _Attached(torch.nn.Module):
         part = batch[chosen]
 
         def passes() -> Any:
+            algorithm.policy.eval()  # as it acts; the judge restores the mode
             minibatches = part.split(algorithm.max_batchsize, shuffle=False, merge_last=True)
             log_probs = [algorithm.policy(each).dist.log_prob(each.act) for each in minibatches]
             return torch.cat(log_probs).flatten()
 
+        deployed = part.logp_old.flatten()
+        if contract.acts_otherwise(algorithm.policy):  # Tianshou computes them in the mode of training
+            with self._weights.present():
+                deployed = passes()
         explained = explained_variance(batch.v_s, batch.returns)
-        return Rows(passes, part.adv.flatten(), time_groups(len(batch), 1)[chosen], part.logp_old.flatten(), explained)
+        return Rows(passes, part.adv.flatten(), time_groups(len(batch), 1)[chosen], deployed, explained)
 
     def _watched(self, kind: type, batch: Any, rows: Rows | None) -> type:
         """Return the batch's class, except that this batch takes note of each epoch's end and keeps the guard."""

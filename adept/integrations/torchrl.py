@@ -11,6 +11,8 @@ from contextlib import ExitStack
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from adept.hindsight.estimates import time_groups
 from adept.hindsight.judge import ModuleWeights, explained_variance
 from adept.integrations import contract
@@ -136,8 +138,12 @@ class AdeptHook(TrainerHookBase):
 
     def _estimated(self, batch: Any) -> Any:
         """Return the valid steps of the batch with advantages and targets, environment by environment, in order."""
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        # The generators stay as they are, and so do the critic's buffers, which TorchRL keeps outside of its modules.
+        buffers = [(each, each.clone()) for each in self._trainer.loss_module.buffers()]
+        with self._weights.present():
             estimated = self._estimator(batch.clone(recurse=False))
+            for each, value in buffers:
+                each.copy_(value)
         mask = batch.get(("collector", "mask"), None)
         return estimated.reshape(-1) if mask is None else estimated[mask]
 
@@ -152,14 +158,17 @@ class AdeptHook(TrainerHookBase):
         def passes() -> Any:
             return loss._get_cur_log_prob(part)[0]
 
+        advantages = part.get(keys.advantage).flatten()
+        # Several agents have a row each, of the same step.
+        groups = np.repeat(time_groups(len(estimated), 1)[chosen], len(advantages) // len(chosen))
         stored = part.get(loss.tensor_keys.sample_log_prob, None)
         if not isinstance(stored, torch.Tensor):  # of several parts of an action, or none
             with self._weights.present():
                 stored = passes()
         return Rows(
             passes,
-            part.get(keys.advantage).flatten(),
-            time_groups(len(estimated), 1)[chosen],
+            advantages,
+            groups,
             stored.flatten(),
             explained_variance(estimated.get(keys.value), estimated.get(keys.value_target)),
         )

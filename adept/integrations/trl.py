@@ -7,13 +7,16 @@ without a forward pass, a gradient or a change of the weights. So a run has the 
 learning rate at each of them, and the same checkpoints, whatever the choices.
 
 How an update is judged: a row is a completion, its log-probability that of all its tokens, its advantage the trainer's.
-Completions of one prompt depend on each other and make a group. KL is that of whole completions, too. How a pass's end
-is seen: the next step of the plan begins, whose place in it is known.
+Completions of one prompt depend on each other and make a group, unless there is but one prompt. KL is that of whole
+completions, too. How a pass's end is seen: the next step of the plan begins, whose place in it is known.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 from adept.hindsight.judge import ModuleWeights, as_numpy
 from adept.integrations import contract
@@ -55,7 +58,7 @@ def attach(trainer: Any, scheduler: Any = None, *, verbose: int = 1, rows: int =
         )
     if contract.PREFIX in vars(trainer):
         raise ValueError("this trainer has a scheduler already, one is allowed; build a new trainer")
-    pilot = Pilot(scheduler, rows=rows, **{"call": 'attach(trainer, "hindsight")', **options})
+    pilot = Pilot(_within_plan(scheduler, trainer), rows=rows, **{"call": 'attach(trainer, "hindsight")', **options})
     _check_parameters(trainer)
     weights = ModuleWeights(trainer.accelerator.unwrap_model(trainer.model), host_copy=True)
     pilot.attach(trainer.num_iterations, weights)
@@ -67,6 +70,12 @@ def attach(trainer: Any, scheduler: Any = None, *, verbose: int = 1, rows: int =
     trainer._generate_and_score_completions = trainer.adept.generate_and_score_completions
     trainer.add_callback(trainer.adept)
     return trainer
+
+
+def _within_plan(scheduler: Any, trainer: Any) -> Any:
+    """Return what chooses; a rule that adds epochs, if it is given as data, stays within the plan."""
+    values = dict(scheduler) if isinstance(scheduler, Mapping) else {"name": scheduler}
+    return {"most": trainer.num_iterations, **values} if values.get("name") == "kl-epochs" else scheduler
 
 
 def _check_parameters(trainer: Any) -> None:
@@ -165,12 +174,15 @@ class _Attached(TrainerCallback):
             )[0]
             return (log_probs.double() * counted).sum(dim=1)
 
-        _, groups = torch.unique(prompts * prompt_mask, dim=0, return_inverse=True)
+        _, prompted = torch.unique(prompts * prompt_mask, dim=0, return_inverse=True)
+        groups = prompted.cpu().numpy()
+        if not groups.any():  # of one prompt alone completions are independent
+            groups = np.arange(len(groups))
         if self.pilot.kl_stop is None:
-            return Rows(passes, advantages.flatten(), groups.cpu().numpy())
+            return Rows(passes, advantages.flatten(), groups)
         with self._weights.present():  # the guard compares with it
             deployed = as_numpy(passes())
-        return Rows(passes, advantages.flatten(), groups.cpu().numpy(), deployed)
+        return Rows(passes, advantages.flatten(), groups, deployed)
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Any:
         """Train as usual in the first K passes; afterwards let the steps of the plan go by."""

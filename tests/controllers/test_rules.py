@@ -31,6 +31,14 @@ def test_hindsight_by_hand():
     assert rule.diagnostics()["z"] == pytest.approx(z)
 
 
+def test_a_step_that_the_loops_own_stop_ended_does_not_grow():
+    rule = Hindsight(10, gain=0.5, leak=0, deadband=1)
+    assert strides(rule, [Evidence(slope_z=5.0, stopped=True)] * 3) == [1.0] * 3
+    assert strides(rule, [Evidence(slope_z=-5.0, stopped=True)])[0] < 1
+    # The slopes of 0 count: (0 + 0 + 0 - 5)/√4 = -2.5.
+    assert rule.diagnostics()["z"] == -2.5
+
+
 def test_faint_slopes_that_agree_add_up():
     rule = Hindsight(10, gain=0.5, leak=0, deadband=1.5)
     # 0.6·√n is above 1.5 from n = 7 on: 0.6·√7 = 1.587.

@@ -52,6 +52,17 @@ def test_updates_that_stop_short():
     assert advice.headline.startswith("stop short (slope z +1.")
 
 
+def test_where_a_kl_stop_ends_updates_its_limit_is_to_be_raised_instead_of_the_rate():
+    table = columns(z=1.5, lengths=(0.5, 1.9))
+    stopped = table | {"epochs_done": np.where(np.arange(len(table["epochs"])) % 4 == 0, 8.0, 2.5)}
+    (sentence, *_) = advise(stopped).sentences
+    assert sentence.startswith("Updates stop short")
+    assert "A KL stop ends most updates early (3.9 of 8 epochs on average)." in sentence  # (8 + 3 · 2.5)/4 = 3.875
+    assert sentence.endswith("Try a larger KL limit; a larger learning rate would only end updates sooner.")
+    seldom = table | {"epochs_done": np.where(np.arange(len(table["epochs"])) % 4 == 0, 2.5, 8.0)}
+    assert "Try a larger learning rate" in advise(seldom).sentences[0]
+
+
 def test_nothing_is_recommended_where_a_controller_runs():
     for z, lengths in ((1.5, (0.5, 1.9)), (-1.5, (1.5, 0.1))):
         table = columns(z=z, lengths=lengths)

@@ -106,7 +106,8 @@ def test_everything_is_restored_bit_for_bit(policy, host_copy):
     assert objects == [id(each) for each in (*policy.parameters(), *policy.buffers())]
     assert verdict.slope.known
     assert verdict.by_epoch[1].known
-    assert set(verdict.by_length) == {0.5, 1.5, 2.0}
+    half = policy.first.weight.dtype == torch.bfloat16
+    assert set(verdict.by_length) == ({2.0} if half else {0.5, 1.5, 2.0})
     assert verdict.rows == STEPS * ENVIRONMENTS
     assert verdict.kl > 0
 
@@ -173,16 +174,16 @@ def test_what_is_taken_stays_when_training_goes_on():
     policy = nn.Linear(2, 2)
     judge = Judge(ModuleWeights(policy))
     judge.begin()
-    kept = [each.clone() for each in judge.start]
+    kept = [each.clone() for _, each in judge.start]
     nn.utils.vector_to_parameters(torch.ones(6), policy.parameters())
     move(policy, 1)
-    assert all(torch.equal(one, other) for one, other in zip(kept, judge.start, strict=True))
+    assert all(torch.equal(one, other) for one, (_, other) in zip(kept, judge.start, strict=True))
 
 
 def test_a_graph_made_before_can_still_be_differentiated():
     policy = nn.Linear(2, 2)
     loss = policy(policy(torch.ones(1, 2))).sum()
-    with ModuleWeights(policy).at([torch.zeros(2, 2), torch.zeros(2)]):
+    with ModuleWeights(policy).at([(policy.weight, torch.zeros(2, 2)), (policy.bias, torch.zeros(2))]):
         assert policy(torch.ones(1, 2)).abs().sum() == 0
     loss.backward()
 
@@ -190,6 +191,22 @@ def test_a_graph_made_before_can_still_be_differentiated():
 def test_frozen_parameters_are_not_copied():
     policy = Policy()
     assert len(ModuleWeights(policy).take()) == sum(each.requires_grad for each in policy.parameters())
+
+
+def test_parameters_that_are_frozen_after_an_update_are_judged_as_those_they_were():
+    policy = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
+    weights = ModuleWeights(policy)
+    start = weights.take()
+    first = [each.clone() for _, each in start]
+    move(policy, 1)
+    policy[0].weight.requires_grad_(False)
+    now = [each.detach().clone() for each in policy.parameters()]
+    with weights.at(start):
+        assert all(torch.equal(one, other) for one, other in zip(policy.parameters(), first, strict=True))
+    with weights.along(start, 2.0):
+        for parameter, one, other in zip(policy.parameters(), first, now, strict=True):
+            assert torch.allclose(parameter, 2 * other - one)
+    assert all(torch.equal(one, other) for one, other in zip(policy.parameters(), now, strict=True))
 
 
 def test_nothing_to_judge_before_the_first_update():
@@ -260,11 +277,11 @@ def test_memory_is_one_copy_between_updates_and_one_more_while_measuring():
         assert 2 * copy_size <= held.peak <= 2 * copy_size + 5 * 4 * PIECE
         judge.mark(1)
         assert held.now == pytest.approx(2 * copy_size, abs=1000)
-    # Half the change lands where it should: π(0) at half the step is a sigmoid of 0.25.
-    before, half = 0.5, 1 / (1 + math.exp(-0.25))
+    # Twice the change lands where it should: π(0) at twice the step is a sigmoid of 1.
+    before, twice = 0.5, 1 / (1 + math.exp(-1.0))
     deployed = 1 / (1 + math.exp(-0.5))
-    expected = ((half - before) / deployed + (half - before) / (1 - deployed)) / 2
-    assert verdict.by_length[0.5].value == pytest.approx(expected, rel=1e-3)
+    expected = ((twice - before) / deployed + (twice - before) / (1 - deployed)) / 2
+    assert verdict.by_length[2.0].value == pytest.approx(expected, rel=1e-3)
     assert policy.table[-1, -2].item() == 0.5
 
 
@@ -275,7 +292,7 @@ def test_parameters_that_are_not_contiguous(shape, monkeypatch):
     policy.dense = nn.Parameter(torch.randn(shape).transpose(0, 1))
     policy.sliced = nn.Parameter(torch.randn(6, 8)[::2, ::2])
     start = ModuleWeights(policy).take()
-    first = [each.clone() for each in start]
+    first = [each.clone() for _, each in start]
     move(policy, 1)
     now = [each.detach().clone() for each in policy.parameters()]
     with ModuleWeights(policy).along(start, 1.5):
@@ -316,3 +333,20 @@ def test_a_watched_loop_trains_as_one_that_is_not(optimiser):
     same(plain, watched)
     for one, other in zip(tree_leaves(plain_steps), tree_leaves(watched_steps), strict=True):
         assert torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
+
+
+def test_half_precision_is_judged_by_whole_steps():
+    """Of a step of one digit of bfloat16, 0.75 and 1.25 are the same number; 0 and 2 are not."""
+    policy = nn.Linear(1, 1, bias=False).to(torch.bfloat16)
+    policy.weight.data.fill_(1.0)
+    weights = ModuleWeights(policy)
+    assert weights.coarse
+    assert not ModuleWeights(nn.Linear(1, 1)).coarse
+    judge = Judge(weights)
+    judge.begin()
+    policy.weight.data.add_(2**-7)  # the next number after 1
+    rows = torch.tensor([1.0, -1.0] * 16)
+    verdict = judge.judge(lambda: rows * policy.weight.float().item(), rows.numpy(), np.arange(32) // 2)
+    # ln π moves by the row for each unit of the weight: the slope of one step is 2⁻⁷·mean[row·Â] = 2⁻⁷.
+    assert verdict.slope.value == pytest.approx(2**-7)
+    assert list(verdict.by_length) == [2.0]

@@ -236,7 +236,7 @@ def held_copies(pilot, parameters):
     """Return how many copies of the policy the judge holds."""
     judge = pilot._judge
     held = [] if judge.start is None else [judge.start, *judge.waypoints.values()]
-    return sum(each.numel() for copy in held for each in copy) / sum(each.numel() for each in parameters)
+    return sum(each.numel() for copy in held for _, each in copy) / sum(each.numel() for each in parameters)
 
 
 SHORTENING = {"name": "hindsight", "kl_limit": 1e-9}

@@ -1,6 +1,7 @@
 """The part of every integration that knows no framework, on a policy of two numbers."""
 
 import math
+import pickle
 import warnings
 from dataclasses import replace
 
@@ -282,14 +283,36 @@ def test_what_is_meant_for_the_host_reaches_it(error):
     assert pilot.wants_rows
 
 
-@pytest.mark.parametrize("given", ["hindsight", [3, 1]], ids=str)
-def test_with_a_chooser_errors_raise(given):
-    policy, pilot = watched(given)
+def test_with_a_controller_errors_raise():
+    policy, pilot = watched("hindsight")
     pilot.step()
     with pytest.raises(Broken):
         pilot.step(rows=fails(Broken(), policy))
     with pytest.raises(ZeroDivisionError):
         pilot.rollout(lambda: 1 / 0)
+
+
+def test_a_bandit_goes_on_without_being_judged():
+    policy, pilot = watched([3, 1])
+    pilot.step(reward=None)
+    with pytest.warns(RuntimeWarning, match="training goes on"):
+        pilot.step(reward=1.0, rows=fails(Broken(), policy))
+    assert pilot.chooser.state_dict() != watched([3, 1])[1].state_dict()
+    assert not pilot.wants_rows
+
+
+def test_an_update_that_did_not_move_says_nothing():
+    policy, pilot = watched({"name": "hindsight", "dear": "compute"})
+    pilot.step()
+    pilot.finished(3)
+    pilot.step(rows=policy.rows(0))  # nothing was trained in between
+    assert pilot.verdict is None
+    assert "slope_z" not in pilot._rows[-1]
+    assert pilot.chooser.state_dict()["rule"]["saved"] == 0
+
+
+def test_a_pilot_can_be_pickled():
+    assert pickle.loads(pickle.dumps(Pilot("hindsight"))).chooser.epochs == 1
 
 
 def test_the_rollout_is_looked_at_where_it_is_judged_or_guarded():

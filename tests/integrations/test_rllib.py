@@ -362,7 +362,7 @@ def test_epochs_of_uneven_batches_are_whole(planned, ends):
     waypoints = watching.pilot._judge.waypoints
     assert sorted(waypoints) == [1, 2]
     for epoch, step in zip((1, 2), ends, strict=True):
-        recording.assert_equal_bit_for_bit((waypoints[epoch], updates.steps[step - 1]))
+        recording.assert_equal_bit_for_bit(([copy for _, copy in waypoints[epoch]], updates.steps[step - 1]))
 
 
 def test_the_guard_ends_the_update_of_one_learner_after_the_epoch():
@@ -468,3 +468,14 @@ def test_a_missing_framework_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray.rllib", None)
     with pytest.raises(ImportError, match=r"pip install 'adept-rl\[rllib\]'"):
         import_afresh("adept.integrations.rllib")
+
+
+@on_a_cluster
+def test_a_controller_knows_how_blind_the_critic_is():
+    """RLlib's batches lack the critic's predictions, so that it is asked for them."""
+    algorithm = attach(config(), "hindsight", verbose=0).build_algo()
+    for _ in range(2):
+        algorithm.train()
+    (critic,) = on_learners(algorithm, lambda learner: learner.pilot.chooser.state_dict()["rule"]["critic"])
+    algorithm.stop()
+    assert critic is not None

@@ -256,7 +256,7 @@ def test_memory_is_one_copy_and_one_for_each_epoch_that_is_judged():
     for _ in range(3):
         runner.learn(1)
         judge = runner.adept.pilot._judge
-        held.append(sum(each.numel() for copy in (judge.start, *judge.waypoints.values()) for each in copy) / size)
+        held.append(sum(each.numel() for copy in (judge.start, *judge.waypoints.values()) for _, each in copy) / size)
     assert held == [1, 1 + 2, 1]
 
 

@@ -196,7 +196,7 @@ def test_memory_is_one_copy_and_one_for_each_epoch_that_is_judged():
         def _on_rollout_start(self):
             judge = callback.pilot._judge
             copies = [] if judge.start is None else [judge.start, *judge.waypoints.values()]
-            held.append(sum(tensor.numel() for copy in copies for tensor in copy) / size)
+            held.append(sum(tensor.numel() for copy in copies for _, tensor in copy) / size)
 
     model.learn(4 * ROLLOUT, [callback, Measure()])
     assert held == [0, 1, 1 + 6, 1]  # 7 epochs: the last one is where the policy is

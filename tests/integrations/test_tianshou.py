@@ -1,5 +1,8 @@
+import copy
+import gc
 import math
 import sys
+import weakref
 
 import pytest
 
@@ -21,14 +24,15 @@ from recording import (
 )
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tianshou.algorithm import A2C, GAIL, PPO, TRPO, Reinforce
+from tianshou.algorithm.modelbased.icm import ICMOnPolicyWrapper
 from tianshou.algorithm.modelfree.reinforce import ProbabilisticActorPolicy
 from tianshou.algorithm.optim import AdamOptimizerFactory, LRSchedulerFactoryLinear
 from tianshou.data import Collector, VectorReplayBuffer
 from tianshou.env import DummyVectorEnv
 from tianshou.trainer import OnPolicyTrainerParams
 from tianshou.utils import TensorboardLogger
-from tianshou.utils.net.common import Net
-from tianshou.utils.net.discrete import DiscreteActor, DiscreteCritic
+from tianshou.utils.net.common import MLP, Net
+from tianshou.utils.net.discrete import DiscreteActor, DiscreteCritic, IntrinsicCuriosityModule
 from torch.utils.tensorboard import SummaryWriter
 
 from adept import GaussianThompson
@@ -355,3 +359,62 @@ def test_gail_is_judged_by_the_epochs_of_its_policy(tmp_path):
 def test_the_guard_leaves_gails_discriminator_alone():
     algorithm = attach(gail(), Scripted([(3, 1.0)], kl_stop=1e-9), verbose=0)
     assert [steps for steps, _ in run(algorithm, 2)] == [MINIBATCHES, MINIBATCHES]
+
+
+def curious(algorithm):
+    torch.manual_seed(2)
+    np.random.seed(2)
+    model = IntrinsicCuriosityModule(
+        feature_net=MLP(input_dim=3, output_dim=4, hidden_sizes=[4]), feature_dim=4, action_dim=2, hidden_sizes=[4]
+    )
+    wrapped = ICMOnPolicyWrapper(
+        wrapped_algorithm=algorithm,
+        model=model,
+        optim=AdamOptimizerFactory(lr=0.01),
+        lr_scale=1.0,
+        reward_scale=0.1,
+        forward_loss_weight=0.2,
+    )
+    wrapped.optim = algorithm.optim  # what `run` counts
+    return wrapped
+
+
+def test_ppo_inside_a_wrapper_trains_as_without(tmp_path):
+    plain = build()
+    run(curious(plain), 3)
+    watched = attach(build(), verbose=0, gains_every=1)
+    run(curious(watched), 3)
+    assert watched.adept.pilot.verdict.slope.known
+    assert_equal_bit_for_bit((watched.policy.state_dict(), plain.policy.state_dict()))
+
+
+def test_no_batch_outlives_its_update():
+    algorithm, alive = attach(build(), verbose=0), []
+    update = algorithm._update_with_batch
+
+    def counted(batch, *args, **kwargs):
+        alive.append(weakref.ref(batch.adv))
+        return update(batch, *args, **kwargs)
+
+    algorithm._update_with_batch = counted
+    gc.disable()
+    try:
+        run(algorithm, 4)
+        assert sum(each() is not None for each in alive) <= 1
+    finally:
+        gc.enable()
+
+
+def test_an_attached_algorithm_can_be_copied():
+    algorithm = attach(build(), "hindsight", verbose=0)
+    assert copy.deepcopy(algorithm).adept.pilot.chooser.epochs == algorithm.adept.pilot.chooser.epochs
+
+
+def test_a_policy_is_judged_as_it_acts():
+    """A rate of 0 makes updates that change nothing, whatever dropout does in training."""
+    algorithm = build()
+    algorithm.policy.actor.preprocess.model.model.append(torch.nn.Dropout(0.5))
+    algorithm.optim._optim.param_groups[0]["lr"] = 0.0
+    attach(algorithm, verbose=0, gains_every=1)
+    run(algorithm, 3)
+    assert algorithm.adept.pilot.verdict is None, "it did not move"

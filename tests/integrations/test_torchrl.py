@@ -18,6 +18,7 @@ from recording import (
     held_copies,
     import_afresh,
 )
+from tensordict import TensorDict
 from tensordict.nn import ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential, TensorDictModule
 from torchrl.checkpoint import Checkpoint
 from torchrl.collectors import Collector
@@ -25,6 +26,7 @@ from torchrl.data import LazyTensorStorage, SamplerWithoutReplacement, TensorDic
 from torchrl.envs import GymWrapper
 from torchrl.modules import ValueOperator
 from torchrl.objectives import A2CLoss, ClipPPOLoss
+from torchrl.objectives.value import GAE
 from torchrl.trainers import LRSchedulerHook
 from torchrl.trainers.algorithms.a2c import A2CTrainer
 from torchrl.trainers.algorithms.ppo import PPOTrainer
@@ -48,7 +50,7 @@ class Lines:
         self.values.setdefault(name, []).append(float(value))
 
 
-def networks():
+def networks(*, norm=False):
     logits = TensorDictModule(torch.nn.Linear(3, 2), in_keys=["observation"], out_keys=["logits"])
     sample = ProbabilisticTensorDictModule(
         in_keys=["logits"],
@@ -56,14 +58,17 @@ def networks():
         distribution_class=torch.distributions.OneHotCategorical,
         return_log_prob=True,
     )
-    return ProbabilisticTensorDictSequential(logits, sample), ValueOperator(torch.nn.Linear(3, 1), ["observation"])
+    value = torch.nn.Sequential(torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 1)) if norm else torch.nn.Linear(3, 1)
+    return ProbabilisticTensorDictSequential(logits, sample), ValueOperator(value, ["observation"])
 
 
-def build(updates, *, kind=PPOTrainer, loss=ClipPPOLoss, **options):
+def build(updates, *, kind=PPOTrainer, loss=ClipPPOLoss, norm=False, **options):
     torch.manual_seed(1)
     torch.set_num_threads(1)
-    actor, critic = networks()
+    actor, critic = networks(norm=norm)
     loss_module = loss(actor, critic)
+    if norm:
+        options["gae"] = GAE(gamma=0.0, lmbda=0.95, value_network=loss_module.critic_network, deactivate_vmap=True)
     optimizer = torch.optim.Adam(loss_module.parameters(), lr=0.01)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -78,7 +83,7 @@ def build(updates, *, kind=PPOTrainer, loss=ClipPPOLoss, **options):
             replay_buffer=TensorDictReplayBuffer(
                 storage=LazyTensorStorage(STEPS), sampler=SamplerWithoutReplacement(), batch_size=BATCH
             ),
-            gamma=0.0,
+            **({} if norm else {"gamma": 0.0}),
             progress_bar=False,
             enable_logging=False,
             log_interval=0,
@@ -336,3 +341,26 @@ def test_the_guard_ends_an_update(interval):
     assert trainer.adept.pilot.update_metrics() == {"adept/epochs": 3.0, "adept/epochs_done": 1.0}
     made = 2 if interval == "batch" else 2 * CONFIGURED * MINIBATCHES
     assert trainer.optimizer.param_groups[0]["lr"] == pytest.approx(0.01 * 0.97**made)
+
+
+def test_the_extra_pass_of_the_critic_moves_no_buffer():
+    plain = build(3, norm=True)
+    plain.train()
+    watched = attach(build(3, norm=True), verbose=0)
+    watched.train()
+    state = watched.loss_module.state_dict()
+    assert any("running_mean" in name for name in state)
+    assert_equal_bit_for_bit((state, plain.loss_module.state_dict()))
+
+
+def test_several_agents_have_a_row_each():
+    trainer = attach(build(1), "hindsight", verbose=0)
+    agents = trainer._modules["value_estimator"].value_estimator.tensor_keys
+    batch = TensorDict({"observation": torch.randn(STEPS, 2, 3)}, [STEPS])
+    for name, value in ((agents.advantage, 1), (agents.value, 1), (agents.value_target, 1)):
+        batch.set(name, torch.randn(STEPS, 2, value))
+    trainer.loss_module.actor_network(batch)
+    rows = trainer.adept._rows(batch)
+    assert len(rows.groups) == rows.advantages.numel() == rows.deployed.numel() == 2 * STEPS
+    assert rows.divergence() == pytest.approx(0, abs=1e-9)
+    assert list(rows.groups[:4]) == [0, 0, 1, 1]

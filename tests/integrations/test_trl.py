@@ -407,3 +407,18 @@ def test_the_guard_ends_an_update(tmp_path):
     trainer = attach(build(tmp_path, steps=6), Scripted([(3, 1.0)], kl_stop=1e-12), verbose=0)
     assert [moved for moved, _ in train(trainer)] == [True, False, False] * 2
     assert trainer.adept.pilot.update_metrics() == {"adept/epochs": 3.0, "adept/epochs_done": 1.0}
+
+
+def test_completions_of_a_single_prompt_are_judged(tmp_path):
+    """As TRL is configured by default: one prompt for each generation."""
+    trainer = build(tmp_path, gradient_accumulation_steps=1, steps_per_generation=1, steps=9)
+    attach(trainer, verbose=0, gains_every=1)
+    train(trainer)
+    assert trainer.adept.pilot.verdict.slope.known
+
+
+def test_a_rule_that_adds_passes_stays_within_the_plan(tmp_path):
+    trainer = build(tmp_path, learning_rate=1e-9, steps=15)
+    attach(trainer, "kl-epochs", verbose=0)
+    train(trainer)
+    assert trainer.adept.pilot.choice.epochs == PLANNED
