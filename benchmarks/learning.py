@@ -9,7 +9,7 @@ hopping, is luck to a degree that takes ten. On CoinRun a short run of ours stan
 
 The presets' tasks, one of each family: five seeds of each side on the same EnvPool environments (`sb3-envpool`), except
 Atari, where a short run stands against random actions. What is compared is the gain over the first rollouts, whose
-policy is untrained: returns may be negative. DoorKey's runs of `sb3-envpool` end once they have solved the task.
+policy is untrained, since returns may be negative. DoorKey's runs of `sb3-envpool` end once they have solved the task.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results" / "learning"
 sys.path.insert(0, str(ROOT))
+
+from benchmarks.page import write  # noqa: E402
 
 FEW, FIVE, MANY = range(1, 4), range(1, 6), range(1, 11)
 SOLVED = 0.9
@@ -58,8 +60,8 @@ PRESETS = (
 """One task of each family of presets that is compared with Stable-Baselines3, in order of its compute."""
 CLOSE = ("envpool/Pendulum-v1",)
 """Tasks on which five seeds of each side did not decide it, so that there are ten."""
-ASKED = 0.95
-"""The share of Stable-Baselines3's gain that ours has to reach."""
+ATARI = "envpool/CrazyClimber-v5"
+TRAINING = ROOT / "docs" / "training.md"
 
 SEEDS = {
     ("adept", "minigrid/DoorKey-6x6"): MANY,
@@ -165,27 +167,42 @@ def done(library: str, task: str) -> list[int]:
     return [seed for seed in SEEDS[library, task] if result_path(library, task, seed).exists()]
 
 
-def gains(library: str, task: str) -> list[float]:
-    """Return each seed's last score over its first, which is that of an untrained policy."""
-    curves = [scores(library, task, seed)[:, 1] for seed in done(library, task)]
-    return [float(curve[-1] - curve[np.isfinite(curve)][0]) for curve in curves]
+def first(curve: np.ndarray) -> float:
+    """Return the first score of a run, that of an untrained policy."""
+    return float(curve[np.isfinite(curve[:, 1]), 1][0])
 
 
-def report_presets() -> None:
-    """Print, for each family, the share of Stable-Baselines3's gain that ours reaches, with a bootstrap interval."""
+def presets_table() -> str:
+    """Return, for a task of each family, the share of Stable-Baselines3's gain over the untrained policy that ours is.
+
+    Untrained policies are alike in both libraries, so the return of one is the mean over all first scores.
+    """
     rng = np.random.default_rng(0)
+    lines = [
+        "| task, steps | seeds | untrained | ours, mean return | Stable-Baselines3's | share [95 %] |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
     for task in PRESETS:
-        ours, theirs = np.array(gains("adept", task)), np.array(gains("sb3-envpool", task))
-        if not len(ours) or not len(theirs):
-            print(f"{task}: {len(ours)} and {len(theirs)} of {len(SEEDS['adept', task])} runs")
+        sides = {library: [scores(library, task, seed) for seed in done(library, task)]
+                 for library in ("adept", "sb3-envpool")}  # fmt: skip
+        if not all(sides.values()):
             continue
-        resampled = [rng.choice(ours, len(ours)).mean() / rng.choice(theirs, len(theirs)).mean() for _ in range(4000)]
-        low, high = np.quantile(resampled, (0.025, 0.975))
-        share = ours.mean() / theirs.mean()
-        print(
-            f"{task}: gain {ours.mean():.1f} (n = {len(ours)}), Stable-Baselines3 {theirs.mean():.1f} "
-            f"(n = {len(theirs)}); {share:.0%} of it (95 % interval {low:.0%} to {high:.0%}), {ASKED:.0%} asked for"
-        )
+        start = float(np.mean([first(curve) for curves in sides.values() for curve in curves]))
+        ends = [np.array([curve[-1, 1] for curve in curves]) for curves in sides.values()]
+        drawn = [[rng.choice(end, len(end)).mean() - start for end in ends] for _ in range(4000)]
+        low, high = np.quantile([ours / theirs for ours, theirs in drawn], (0.025, 0.975))
+        share = (ends[0].mean() - start) / (ends[1].mean() - start)
+        each = [f"{end.mean():.0f} ({end.min():.0f} to {end.max():.0f})" for end in ends]
+        seeds = " and ".join(dict.fromkeys(str(len(end)) for end in ends))
+        name = f"{task.partition('/')[2]}, {STEPS[task] // 1000} k"
+        interval = f"{100 * share:.0f} % [{100 * low:.0f}, {100 * high:.0f}]"
+        lines.append(f"| {' | '.join([name, seeds, f'{start:.0f}', *each, interval])} |")
+    for library in ("adept", "random"):
+        for seed in done(library, ATARI):
+            curve = scores(library, ATARI, seed)
+            text = "ours" if library == "adept" else "random actions"
+            lines.append(f"\n{ATARI.partition('/')[2]}, {STEPS[ATARI] // 1000} k steps, {text}: {curve[-1, 1]:.1f}.")
+    return "\n".join(lines)
 
 
 def report() -> None:
@@ -234,10 +251,13 @@ def main() -> None:
     parser.add_argument("--only", choices=tuple(RUNNERS), help="run the cells of one library, and print nothing")
     parser.add_argument("--tasks", nargs="+", choices=tuple(STEPS), help="run these tasks alone, and draw nothing")
     parser.add_argument("--report", action="store_true", help="run nothing; print the table of the runs that are there")
+    parser.add_argument("--page", action="store_true", help="with --report: the table into docs/training.md, too")
     options = parser.parse_args()
     if options.report:
         report()
-        report_presets()
+        print(presets_table())
+        if options.page:
+            write("learning", presets_table(), TRAINING)
         return
     asked = [cell for cell in cells() if options.only in (None, cell[0]) and cell[1] in (options.tasks or STEPS)]
     # Seed by seed, so that what there is when it is stopped compares both sides.
@@ -247,7 +267,7 @@ def main() -> None:
             pass
     if options.only is None and options.tasks is None:
         report()
-        report_presets()
+        print(presets_table())
         draw(ROOT / "docs" / "images" / "learning.png")
 
 
