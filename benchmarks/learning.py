@@ -200,8 +200,8 @@ def presets_table() -> str:
     if done("adept", ATARI) and done("random", ATARI):
         ours, random = (scores(library, ATARI, 1)[-1, 1] for library in ("adept", "random"))
         lines.append(
-            f"\nAtari, {ATARI.partition('/')[2]}, {STEPS[ATARI] // 1000} k steps, one seed: a return of {ours:.1f} a life "
-            f"(rewards of -1, 0 and 1), and {random:.1f} with random actions."
+            f"\nAtari, {ATARI.partition('/')[2]}, {STEPS[ATARI] // 1000} k steps, one seed: a return of {ours:.1f} a "
+            f"life (rewards of -1, 0 and 1), and {random:.1f} with random actions."
         )
     return "\n".join(lines)
 

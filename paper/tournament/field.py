@@ -34,6 +34,8 @@ DROPPED_FIRST = (
 ENOUGH = 5
 """Complete seeds that the page speaks from, and for which nothing more is dropped; fewer where the study has fewer."""
 LEVEL = 0.05
+POINTS = np.arange(0.5, 50) / 50
+"""Where a quarter of a run is looked at."""
 NO_LOSS = Region(above=-MARGIN)
 
 
@@ -123,6 +125,24 @@ class Field:
         """Return how far a method's IQM is above a rival's, with its interval; paired, that of runs of one seed."""
         theirs = self.scores(rival) if isinstance(rival, str) else rival
         return difference(self.scores(name), theirs, paired=paired, resamples=self.analysis.resamples)
+
+    def gap_in_quarter(self, name: str, quarter: int) -> Estimate:
+        """Return a method's lead over the preset in a quarter of the steps, the first being 0, paired by seed.
+
+        On the scale of the scores over the whole run, so that it is the mean of the four quarters on each task.
+        """
+
+        def scores(method: str) -> list[Array]:
+            found = []
+            for task in self.selection.tasks:
+                known, steps = self.comparison, self.comparison.budget[task] / 4 * (quarter + POINTS)
+                runs = {name: known.finished(name, task) for name in (method, self.baseline)}
+                preset = np.mean([known.measure(run, "mean-score") for run in runs[self.baseline]])
+                scale = preset - known.start(task)
+                found.append(np.array([np.nanmean(run.at(steps)) / scale for run in runs[method]]))
+            return found
+
+        return difference(scores(name), scores(self.baseline), paired=True, resamples=self.analysis.resamples)
 
     def ahead(self, name: str) -> tuple[int, int, int]:
         """Return how many runs are ahead of the preset's run with the same task and seed, equal to it, and behind."""

@@ -30,6 +30,7 @@ def tournament_blocks(tournament: Tournament | None) -> dict[str, str]:
             "tournament": none,
             "tournament-answers": NOT_RUN,
             "tournament-grid": NOT_RUN,
+            "tournament-quarters": NOT_RUN,
             "tournament-tasks": NOT_RUN,
         }
     field = tournament.field
@@ -37,6 +38,7 @@ def tournament_blocks(tournament: Tournament | None) -> dict[str, str]:
         "tournament": "\n\n".join([advice(tournament), method_table(field), state(tournament), pictures()]),
         "tournament-answers": answer_table(tournament),
         "tournament-grid": grid_block(tournament),
+        "tournament-quarters": quarter_table(field),
         "tournament-tasks": task_table(field),
     }
 
@@ -196,6 +198,13 @@ def grid_block(tournament: Tournament) -> str:
         f"{pairs} by the same runs that it is scored on, so its lead is in part luck."
     )
     return f"{table(header, rows)}\n\n{text}"
+
+
+def quarter_table(field: Field) -> str:
+    """Return, for each method, its lead over the preset in each quarter of the steps."""
+    rows = [[markdown(field.label(name)), *(points(field.gap_in_quarter(name, quarter)) for quarter in range(4))]
+            for name in field.analysis.scored if name != field.baseline]  # fmt: skip
+    return table(("method", "first quarter", "second", "third", "last"), rows, 4)
 
 
 def task_table(field: Field) -> str:

@@ -130,6 +130,18 @@ def test_compute_of_the_last_quarter_leaves_out_what_came_before():
     assert "it takes 40 % in the last quarter of the runs" in page.advice(build(found, 50))
 
 
+def test_the_lead_by_quarters_of_the_run():
+    field = build(comparison(FIELD, {}), 50).field
+    assert field is not None
+    # Five steps, of which quarters have 1.25. Both are at -100 until step 3; the preset then has 100, samples 200, and
+    # on the scale of what the preset learned, 125, the lead of 100 is 0.8.
+    # The third quarter, from step 2.5 to 3.75, has it in 0.75 of its 1.25 steps.
+    leads = [field.gap_in_quarter("hindsight-samples", quarter).value for quarter in range(4)]
+    assert leads == pytest.approx([0.0, 0.0, 0.8 * 0.75 / 1.25, 0.8])
+    assert field.gap_in_quarter("preset", 3).value == 0
+    assert "+80.0 % [+80.0, +80.0]" in page.quarter_table(field)
+
+
 def test_processor_time_is_compared_between_runs_of_one_commit_and_one_processor():
     found = comparison(FIELD, {})
     # Seeds 1 and 2 of ucb were made where the preset's were, the others on a machine that is ten times as fast, and
