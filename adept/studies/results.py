@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from adept.studies.grid import Study, cell_path, different_keys, parse_study
 from adept.studies.packing import FILE, PackedRun, read_pack, rounded, write_pack
 
 Key = tuple[str, str, int]
+ABSOLUTE = re.compile(r"(?<!\S)/\S*/([^\s/]+)")
+"""A word that is an absolute path; the group is its last part."""
 
 
 @dataclass(frozen=True)
@@ -210,12 +213,11 @@ def pack(directory: Path) -> Path:
             )
         )  # fmt: skip
     path = directory / FILE
-    write_pack(path, [_portable(run, directory) for run in runs])
+    write_pack(path, [_portable(run) for run in runs])
     return path
 
 
-def _portable(run: PackedRun, directory: Path) -> PackedRun:
-    """Return a run whose commands do not name the place of the study's folder, which means nothing elsewhere."""
-    place, name = str(directory.absolute()), directory.name
-    starts = [{**start, "command": start.get("command", "").replace(place, name)} for start in run.starts]
+def _portable(run: PackedRun) -> PackedRun:
+    """Return a run whose commands name files and folders without their place, which means nothing elsewhere."""
+    starts = [{**start, "command": ABSOLUTE.sub(r"\1", start.get("command", ""))} for start in run.starts]
     return dataclasses.replace(run, starts=starts)

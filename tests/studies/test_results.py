@@ -91,15 +91,15 @@ def test_packing_again_gives_the_same_bytes(directory):
     assert pack(directory).read_bytes() == first
 
 
-def test_packed_commands_leave_the_place_of_the_folder_behind(study, directory):
+def test_packed_commands_leave_places_behind(study, directory):
     machine = directory / "runs" / "gymnasium-CartPole-v1" / "fixed-2" / "seed-1" / "machine.json"
     known = json.loads(machine.read_text())
-    known["starts"][0]["command"] = f"adept study tiny --out {directory} --workers 2"
+    known["starts"][0]["command"] = f"adept study {directory.parent}/tiny.toml --out {directory} --workers 2"
     machine.write_text(json.dumps(known))
     pack(directory)
     shutil.rmtree(directory / "runs")
     results = load_results(directory)
-    assert results.starts(results.cells[0])[0]["command"] == f"adept study tiny --out {directory.name} --workers 2"
+    assert results.starts(results.cells[0])[0]["command"] == f"adept study tiny.toml --out {directory.name} --workers 2"
 
 
 def test_a_run_folder_goes_before_the_packed_run(study, directory):
