@@ -9,27 +9,23 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from adept.controllers import Controller
 from adept.hindsight.advice import Advice
-from adept.hindsight.estimates import time_groups
-from adept.hindsight.judge import ModuleWeights, Weights, explained_variance
+from adept.hindsight.judge import ModuleWeights, Weights
 from adept.integrations import contract
-from adept.integrations.pilot import GAINS_EVERY, MOST_ROWS, Pilot, Rows, chosen_rows
+from adept.integrations.pilot import GAINS_EVERY, MOST_ROWS, Pilot, Rows
 from adept.schedulers import Scheduler
 
 contract.require_framework("stable_baselines3", package="stable-baselines3", at_least="2.4", below="3", extra="sb3")
 
 import torch  # noqa: E402
-from gymnasium import spaces  # noqa: E402
 from stable_baselines3.common.base_class import BaseAlgorithm  # noqa: E402
 from stable_baselines3.common.callbacks import BaseCallback  # noqa: E402
 
+from adept.integrations.sb3_rows import rows_of  # noqa: E402
+
 STATE = "adept_state"
 """The attribute of the model that carries the state through `model.save` and `load`."""
-CHUNK = 1024
-"""Rows of one forward pass."""
 
 
 def mean_return(model: Any) -> float:
@@ -131,7 +127,7 @@ class AdeptCallback(BaseCallback):
         self.pilot.attach(self.pilot.epochs if self.pilot.controls else model.n_epochs, _weights(model))
         reward = self._reward(model) if self.pilot.wants_reward and self._carried_out else None
         self._carried_out = True
-        rows = self.pilot.rollout(lambda: _rows(model, self.pilot.most_rows))
+        rows = self.pilot.rollout(lambda: rows_of(model, self.pilot.most_rows))
         self.pilot.step(reward=reward, rows=rows)
         if self.pilot.controls:
             self._kept = self.pilot.chooser, self.pilot.state_dict()
@@ -312,82 +308,6 @@ def _weights(model: Any) -> Weights[Any]:
 
         return ActorWeights(model.policy)
     return ModuleWeights(model.policy)
-
-
-def _rows(model: Any, most: int) -> Rows:
-    """Return the rollout in the buffer, before the update flattens it."""
-    buffer = model.rollout_buffer
-    steps, environments = buffer.advantages.shape
-    groups = time_groups(steps, environments)
-    if hasattr(buffer, "hidden_states_pi"):
-        return _sequences(model, groups)
-    chosen = chosen_rows(steps * environments, most, environments)
-    explained = explained_variance(buffer.values, buffer.returns)
-
-    def flat(values: Any) -> Any:
-        if isinstance(values, dict):
-            return {name: flat(each) for name, each in values.items()}
-        return values.reshape(-1, *values.shape[2:])[chosen]
-
-    observations, actions = flat(buffer.observations), flat(buffer.actions).astype(np.float32, copy=False)
-    masks = flat(buffer.action_masks) if hasattr(buffer, "action_masks") else None
-    if hasattr(model.policy, "actor_state"):
-        from adept.integrations.sbx import log_probs
-
-        return Rows(
-            lambda: log_probs(model, observations, actions),
-            flat(buffer.advantages),
-            groups[chosen],
-            flat(buffer.log_probs),
-            explained,
-        )
-
-    def passes() -> Any:
-        parts = np.array_split(np.arange(len(chosen)), math.ceil(len(chosen) / CHUNK))
-        columns = observations, actions, masks
-        return torch.cat([_log_probs(model, *_taken(buffer, columns, rows)) for rows in parts])
-
-    return Rows(passes, flat(buffer.advantages), groups[chosen], flat(buffer.log_probs), explained)
-
-
-def _taken(buffer: Any, columns: tuple[Any, ...], rows: Any) -> list[Any]:
-    def tensor(values: Any) -> Any:
-        if isinstance(values, dict):
-            return {name: tensor(each) for name, each in values.items()}
-        return None if values is None else buffer.to_torch(values[rows])
-
-    return [tensor(values) for values in columns]
-
-
-def _log_probs(model: Any, observations: Any, actions: Any, masks: Any) -> Any:
-    arguments = () if masks is None else (masks,)
-    return model.policy.get_distribution(observations, *arguments).log_prob(_as_actions(model, actions))
-
-
-def _as_actions(model: Any, actions: Any) -> Any:
-    return actions.long().flatten() if isinstance(model.action_space, spaces.Discrete) else actions
-
-
-def _sequences(model: Any, groups: Any) -> Rows:
-    """Return the whole rollout of a recurrent policy, whose rows are sequences, one environment after the other."""
-    buffer = model.rollout_buffer
-    steps, environments = buffer.advantages.shape
-
-    def flat(values: Any) -> Any:
-        if isinstance(values, dict):
-            return {name: flat(each) for name, each in values.items()}
-        return buffer.to_torch(values.swapaxes(0, 1).reshape(-1, *values.shape[2:]))
-
-    observations, starts = flat(buffer.observations), flat(buffer.episode_starts)
-    actions = _as_actions(model, flat(buffer.actions.astype(np.float32, copy=False)))
-    states = tuple(buffer.to_torch(each[0]) for each in (buffer.hidden_states_pi, buffer.cell_states_pi))
-
-    def passes() -> Any:
-        return model.policy.get_distribution(observations, states, starts)[0].log_prob(actions)
-
-    by_environment = groups.reshape(steps, environments).T.ravel()
-    explained = explained_variance(buffer.values, buffer.returns)
-    return Rows(passes, flat(buffer.advantages), by_environment, flat(buffer.log_probs), explained)
 
 
 def _check_algorithm(model: BaseAlgorithm, controls: bool) -> None:

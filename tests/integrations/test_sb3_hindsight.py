@@ -258,7 +258,7 @@ def test_a_policy_that_cannot_be_judged_is_trained_as_without_the_callback(capsy
 
 
 def test_a_buffer_that_cannot_be_read_does_not_end_the_training(monkeypatch):
-    monkeypatch.setattr("adept.integrations.sb3.time_groups", lambda *_: 1 / 0)
+    monkeypatch.setattr("adept.integrations.sb3_rows.time_groups", lambda *_: 1 / 0)
     with pytest.warns(RuntimeWarning, match="training goes on unchanged: ZeroDivisionError"):
         build().learn(3 * ROLLOUT, AdeptCallback(verbose=0))
 
