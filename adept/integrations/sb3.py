@@ -281,10 +281,11 @@ class _Update:
         policy = self._model.policy
         training = getattr(policy, "training", False)
         policy.set_training_mode(False)
-        with torch.no_grad():
-            found = self._rows.divergence()
-        policy.set_training_mode(training)
-        return found
+        try:
+            with torch.no_grad():
+                return self._rows.divergence()
+        finally:
+            policy.set_training_mode(training)
 
 
 def _marks(model: Any) -> tuple[int, list[int]]:

@@ -43,16 +43,22 @@ def test_example(example, module, steps, tmp_path):
     assert "adept: " in run.stdout  # each example ends with advice
 
 
+def assert_searched(example, folder, *options, searched, left_out):
+    """Check that a search ends with what it found, and with the learning rate that was not searched."""
+    run = run_example(example, folder, *options)
+    assert run.returncode == 0, run.stderr[-3000:]
+    found = run.stdout.partition("best return")[2]
+    assert searched in found
+    assert "its learning rate ended at" in found
+    for name in left_out:
+        assert name not in found
+
+
 def test_the_search_with_optuna_leaves_epochs_and_learning_rate_out(tmp_path):
     pytest.importorskip("optuna", reason="needs the extra optuna")
     pytest.importorskip("stable_baselines3", reason="needs the extra sb3")
-    run = run_example("optuna_sb3.py", tmp_path, "--trials", "2", "--steps", "1024", "--storage", "sqlite:///search.db")
-    assert run.returncode == 0, run.stderr[-3000:]
-    found = run.stdout.partition("best return")[2]
-    assert "gae_lambda" in found
-    assert "its learning rate ended at" in found
-    assert "n_epochs" not in found
-    assert "learning_rate" not in found
+    options = ("--trials", "2", "--steps", "1024", "--storage", "sqlite:///search.db")
+    assert_searched("optuna_sb3.py", tmp_path, *options, searched="gae_lambda", left_out=("n_epochs", "learning_rate"))
     assert (tmp_path / "search.db").exists(), "the same command goes on from there"
 
 
@@ -62,10 +68,5 @@ def test_the_search_with_ray_tune_leaves_epochs_and_learning_rate_out(tmp_path):
     pytest.importorskip(
         "ray.rllib", reason="needs the environment of rllib: make test-integrations", exc_type=ImportError
     )
-    run = run_example("tune_rllib.py", tmp_path, "--trials", "1", "--steps", "1024")
-    assert run.returncode == 0, run.stderr[-3000:]
-    found = run.stdout.partition("best return")[2]
-    assert "entropy_coeff" in found
-    assert "its learning rate ended at" in found
-    assert "num_epochs" not in found
-    assert "'lr'" not in found
+    options = ("--trials", "1", "--steps", "1024")
+    assert_searched("tune_rllib.py", tmp_path, *options, searched="entropy_coeff", left_out=("num_epochs", "'lr'"))
