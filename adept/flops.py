@@ -24,6 +24,11 @@ def policy_flops(network: ActorCritic, shape: tuple[int, ...], dtype: torch.dtyp
     return _counted(network, network.policy, shape, dtype)
 
 
+def values_flops(network: ActorCritic, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> int:
+    """Return the FLOPs of one forward pass of the critic alone."""
+    return _counted(network, network.values, shape, dtype)
+
+
 def _counted(network: ActorCritic, call: Callable[[Tensor], Any], shape: tuple[int, ...], dtype: torch.dtype) -> int:
     device = next(network.parameters()).device
     with torch.no_grad(), FlopCounterMode(display=False) as counter:

@@ -145,6 +145,10 @@ class ActorCritic(nn.Module):
         """Return the parameters of the distribution alone."""
         return self(observations)[0]  # type: ignore[no-any-return]
 
+    def critic_parameters(self) -> list[nn.Parameter]:
+        """Return the parameters that only the values depend on; layers shared with the policy are not among them."""
+        return list(self.get_submodule("heads.critic").parameters())
+
 
 class Heads(nn.Module):
     """The last layers: features to the parameters of the distribution, and to the value."""

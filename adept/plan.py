@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from adept.rollout import Rollout
 
 
+FASTEST_CRITIC = 0.01
+"""Learning rate that a stride of the critic's own does not exceed.
+
+Adam moves a weight by up to its rate per step. At 0.01 that is a twelfth of a typical weight of 64 units (1/√64).
+At 0.03 layers of tanh units saturated on CartPole, and the critic did not recover.
+"""
+
+
 @dataclass(frozen=True)
 class Plan:
     """What one update is made with."""
@@ -27,6 +35,8 @@ class Plan:
     entropy_coefficient: float
     augmentation: str | None = None
     """image augmentation; None where the algorithm augments nothing"""
+    critic_learning_rate: float | None = None
+    """learning rate of what only the critic has; None: the same"""
 
 
 def preset_plan(config: Config, epochs: int, learning_rate: float) -> Plan:
@@ -48,7 +58,7 @@ class Planner:
     | field | who chooses it |
     | --- | --- |
     | epochs | the scheduler, a bandit credited with the rollout's return; or a controller |
-    | learning_rate | the preset × the schedule over iterations × a controller's stride |
+    | learning_rate, critic_learning_rate | the preset × the schedule over iterations × a controller's strides |
     | clip_range, entropy_coefficient | the preset |
     | augmentation | the preset; or the augmentation scheduler, a second bandit credited alike (UCB-DrAC) |
     """
@@ -85,8 +95,12 @@ class Planner:
         if self.augmentation_scheduler is not None:
             self._augmentation = self.augmentation_scheduler.step(reward)
         decayed = 1 - iteration / config.iterations if config.learning_rate_decay else 1.0
-        learning_rate = config.learning_rate * decayed * self._choice.stride
-        return replace(preset_plan(config, self._choice.epochs, learning_rate), augmentation=self._augmentation)
+        scheduled, choice = config.learning_rate * decayed, self._choice
+        rate = scheduled * choice.stride
+        plan = replace(preset_plan(config, choice.epochs, rate), augmentation=self._augmentation)
+        if choice.critic_stride is None:
+            return plan
+        return replace(plan, critic_learning_rate=min(scheduled * choice.critic_stride, max(rate, FASTEST_CRITIC)))
 
     def reward(self, rollout: Rollout) -> float | None:
         """Return what the bandits' previous choices are credited with; None where no episode tells."""
@@ -128,7 +142,7 @@ class Planner:
         last = {**self._last, "kl": math.inf if self._last["kl"] is None else self._last["kl"]}
         evidence = Evidence(**last) if verdict is None else verdict.evidence(**last)
         if not self.wants_slope:  # watching may have measured one all the same: it changes no number of a run
-            evidence = replace(evidence, slope_z=None)
+            evidence = replace(evidence, slope_z=None, critic_slope=None, critic_slope_z=None)
         return replace(evidence, explained_variance=rollout.explained_variance)
 
     def record(self) -> dict[str, float]:
@@ -139,6 +153,8 @@ class Planner:
         if self.controller is not None:
             columns |= {f"controller_{name}": value for name, value in self.controller.diagnostics().items()}
             columns["stride"] = self._choice.stride
+            own = self._choice.critic_stride
+            columns["critic_stride"] = self._choice.stride if own is None else own
         if self._augmentation is not None:
             columns["augmentation"] = self._augmentations.index(self._augmentation)
         if self.augmentation_scheduler is not None:

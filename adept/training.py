@@ -17,7 +17,7 @@ from adept.config import Config, Execution
 from adept.envs import Environments, make_environments
 from adept.envs.base import Array
 from adept.envs.guarded import Guarded
-from adept.flops import forward_flops, policy_flops
+from adept.flops import forward_flops, policy_flops, values_flops
 from adept.networks import Actor, TorchActor, make_network
 from adept.plan import Plan, Planner
 from adept.rollout import Collector, Rollout
@@ -60,6 +60,7 @@ class Trainer:
         seed = stream_seed(config.seed, "network")
         network = make_network(config.network, shape, self.environments.actions, seed)
         self.forward_flops, self.policy_flops = forward_flops(network, shape), policy_flops(network, shape)
+        self.values_flops = values_flops(network, shape)
         self.network = network.to(self.device)
         parts = (config, self.network, self.device, self.execution)
         self.actor: Actor = fast.actor(*parts) or TorchActor(self.network, self.device)
@@ -110,7 +111,8 @@ class Trainer:
         self._gradient_steps += sum(epoch.gradient_steps for epoch in epochs)
         rows = sum(epoch.rows for epoch in epochs)
         passes = cost.sampling(self.config) + cost.update(self.config, rows) + sum(r.forward_rows for r in self.rules)
-        self._flops += self.forward_flops * passes + self.policy_flops * self.watch.passes * self.watch.rows
+        judging = self.policy_flops * self.watch.passes + self.values_flops * self.watch.values_passes
+        self._flops += self.forward_flops * passes + judging * self.watch.rows
 
     def _progress(self, rollout: Rollout, plan: Plan, epochs_done: int) -> Record:
         """Return where the run stands, and how it does."""

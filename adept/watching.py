@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,8 @@ class Watch:
         self.marks = marked_epochs(config.arms)
         self.passes = 0
         """forward passes of the policy over the rows judged, in the last call of `judge`"""
+        self.values_passes = 0
+        """the same of the critic"""
 
     @property
     def on(self) -> bool:
@@ -81,7 +84,7 @@ class Watch:
 
     def judge(self, iteration: int, rollout: Rollout, *, slope: bool = False) -> Verdict | None:
         """Return what this rollout says of the update before it; None where nothing is due and no slope asked for."""
-        self.passes = 0
+        self.passes = self.values_passes = 0
         due = self.due(iteration)
         if self._judge.start is None or not (due or slope):
             return None
@@ -106,9 +109,18 @@ class Watch:
             gains_too=due,
         )
         assert verdict is not None
+
+        def values() -> Tensor:
+            self.values_passes += 1
+            return self._learner.values(rollout, chosen)
+
+        critic = self._judge.judge_critic(
+            values, rollout.values.cpu().numpy()[rows], rollout.advantages.cpu().numpy()[rows], groups[rows]
+        )
+        verdict = replace(verdict, critic=critic)
         if due and (marked is not None or self._done in self.marks):
             by_epoch = {**verdict.by_epoch, self._done: verdict.update_worth}
-            verdict = Verdict(**{**vars(verdict), "by_epoch": by_epoch})
+            verdict = replace(verdict, by_epoch=by_epoch)
         return verdict
 
     def begin(self, iteration: int) -> None:
@@ -127,8 +139,9 @@ class Watch:
 
     def columns(self, verdict: Verdict | None) -> dict[str, float]:
         """Return a verdict as columns, always the same ones; NaN where nothing was measured."""
-        names = ("slope", "slope_z", "update_worth", *(f"gain/{epoch}" for epoch in self.marks))
-        empty = dict.fromkeys((*names, *(f"gain/x{length:g}" for length in LENGTHS)), math.nan)
+        gains = (*(f"gain/{epoch}" for epoch in self.marks), *(f"gain/x{length:g}" for length in LENGTHS))
+        names = ("slope", "slope_z", "critic_slope", "critic_slope_z", "update_worth", *gains)
+        empty = dict.fromkeys(names, math.nan)
         return empty if verdict is None else empty | verdict.columns()
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:

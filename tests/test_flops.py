@@ -6,7 +6,7 @@ import pytest
 
 from adept.commands.flops import accounting
 from adept.envs.base import Discrete
-from adept.flops import forward_flops, paper_forward_macs
+from adept.flops import forward_flops, paper_forward_macs, policy_flops, values_flops
 from adept.networks import ActorCritic, make_network
 from adept.presets import preset
 
@@ -33,6 +33,13 @@ def test_the_papers_count_is_that_of_the_linear_layers():
     mlp = make_network("mlp", (4,), Discrete(2), 0)
     assert paper_forward_macs(mlp) == (4 * 64 + 64 * 64 + 64 * 2) + (4 * 64 + 64 * 64 + 64)
     assert forward_flops(mlp, (4,)) == 2 * paper_forward_macs(mlp)
+
+
+def test_passes_of_the_policy_or_the_critic_alone():
+    mlp = make_network("mlp", (4,), Discrete(2), 0)
+    assert policy_flops(mlp, (4,)) == 2 * (4 * 64 + 64 * 64 + 64 * 2)
+    assert values_flops(mlp, (4,)) == 2 * (4 * 64 + 64 * 64 + 64)
+    assert values_flops(impala(), (3, 64, 64)) == forward_flops(impala(), (3, 64, 64))  # the layers are shared
 
 
 def test_accounting_is_what_the_command_prints():

@@ -84,7 +84,7 @@ class Judged:
     """A verdict that adds a slope to what the update left behind."""
 
     def evidence(self, **left: Any) -> Evidence:
-        return Evidence(slope_z=2.0, **left)
+        return Evidence(slope_z=2.0, critic_slope=0.5, critic_slope_z=3.0, **left)
 
 
 def test_a_controller_sets_epochs_and_stride_from_what_the_update_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,9 +102,27 @@ def test_a_controller_sets_epochs_and_stride_from_what_the_update_left_behind(mo
     for each in (planner, resumed):
         assert each.plan(1, rollout(0.0), Judged()) == Plan(6, pytest.approx(0.5 * 0.9 * 3.0), 0.2, 0.01)
         assert isinstance(each.controller, Scripted)
-        assert each.controller.seen[-1] == Evidence(slope_z=2.0, kl=0.75, clip_fraction=0.25, epochs_done=3)
+        seen = Evidence(2.0, 0.5, 3.0, kl=0.75, clip_fraction=0.25, epochs_done=3)
+        assert each.controller.seen[-1] == seen
     planner.plan(2, rollout(0.0))  # not judged this time
     assert planner.controller.seen[-1] == Evidence(kl=0.75, clip_fraction=0.25, epochs_done=3)  # type: ignore[union-attr]
+
+
+def test_the_critic_may_have_a_stride_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CONTROLLERS, "scripted", Scripted)
+    monkeypatch.setattr(Scripted, "_choose", lambda controller, evidence: Choice(3, 2.0, controller.own))
+    # The second row has 0.01 at most; the last, where the actor's rate is above that, the actor's.
+    cases = ((1e-3, 4.0, 0.9e-3 * 4), (1e-3, 32.0, 0.01), (0.5, 4.0, 0.45 * 2))
+    for base, own, rate in cases:
+        config = make_config(scheduler="scripted", arms=(8,), learning_rate=base, learning_rate_decay=True)
+        planner = Planner(config)
+        monkeypatch.setattr(Scripted, "own", None, raising=False)
+        assert planner.plan(1, rollout(0.0)).critic_learning_rate is None
+        assert planner.record() == {"stride": 2.0, "critic_stride": 2.0}
+        monkeypatch.setattr(Scripted, "own", own)
+        plan = planner.plan(1, rollout(0.0))
+        assert (plan.learning_rate, plan.critic_learning_rate) == pytest.approx((base * 0.9 * 2.0, rate))
+        assert planner.record() == {"stride": 2.0, "critic_stride": own}
 
 
 def test_a_slope_that_nobody_asked_for_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,6 +135,7 @@ def test_a_slope_that_nobody_asked_for_counts_for_nothing(monkeypatch: pytest.Mo
         planner.finish(last_epoch(1, 0.25, 0.5))
     assert isinstance(planner.controller, Scripted)
     assert [seen and seen.slope_z for seen in planner.controller.seen] == [None, None, 2.0]
+    assert [seen and seen.critic_slope_z for seen in planner.controller.seen] == [None, None, 3.0]
 
 
 def test_a_kl_that_is_not_finite_reaches_the_guard_and_the_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:

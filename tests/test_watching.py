@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from adept.config import Config, Execution
-from adept.hindsight.estimates import gain, slope, time_groups
+from adept.hindsight.estimates import critic_slope, gain, slope, time_groups
 from adept.training import Record, Trainer
 from adept.watching import marked_epochs
 
@@ -58,7 +58,8 @@ def columns(records: list[Record], *, without: tuple[str, ...] = ()) -> dict[str
 def test_watching_changes_no_other_number(case: str, fast: bool) -> None:
     watched, plain = run(config(case), fast), run(config(case, watch=False), fast)
     assert list(plain[0]) == [name for name in watched[0] if name in plain[0]]
-    added = {"slope", "slope_z", "update_worth", "gain/1", "gain/2", "gain/3", "gain/x0.5", "gain/x1.5", "gain/x2"}
+    gains = {"gain/1", "gain/2", "gain/3", "gain/x0.5", "gain/x1.5", "gain/x2"}
+    added = {"slope", "slope_z", "critic_slope", "critic_slope_z", "update_worth", *gains}
     assert watched[0].keys() - plain[0].keys() == added | {"watch_seconds"}
     here = columns(watched, without=("flops", *added))
     assert here == columns(plain, without=("flops",))
@@ -93,6 +94,11 @@ def test_the_columns_are_those_of_the_estimates() -> None:
     found = slope(at(1.25), at(0.75), advantages, groups)
     assert records[4]["slope"] == pytest.approx(found.value, rel=1e-6)
     assert records[4]["slope_z"] == pytest.approx(found.z, rel=1e-6)
+    with trainer.learner.at(start):
+        before = trainer.learner.values(rollout).double()
+    critic = critic_slope(before, rollout.values, rollout.returns - rollout.values, groups)
+    assert records[4]["critic_slope"] == pytest.approx(critic.value, rel=1e-4)
+    assert records[4]["critic_slope_z"] == pytest.approx(critic.z, rel=1e-4)
     for name, length in (("update_worth", 1.0), ("gain/x0.5", 0.5), ("gain/x2", 2.0)):
         expected = gain(at(length), at(1.0), advantages, groups, over=at(0.0)).value
         assert records[4][name] == pytest.approx(expected, rel=1e-3, abs=1e-6)
@@ -140,11 +146,13 @@ def test_a_checkpoint_of_the_fast_path_is_judged_alike_by_the_reference() -> Non
 def test_flops_are_counted() -> None:
     watched, plain = run(config("discrete")), run(config("discrete", watch=False))
     trainer = Trainer(config("discrete"))
-    # Of 7 iterations 3 are measured: slope 2, before 1, two of three epochs, three lengths = 8 passes over 256 rows.
-    assert watched[-1]["flops"] - plain[-1]["flops"] == 3 * 8 * 256 * trainer.policy_flops
-    assert trainer.policy_flops < trainer.forward_flops
+    # Of 7 iterations 3 are measured: slope 2, before 1, two of three epochs, three lengths = 8 passes over 256 rows,
+    # and one of the critic.
+    one = 8 * trainer.policy_flops + trainer.values_flops
+    assert watched[-1]["flops"] - plain[-1]["flops"] == 3 * 256 * one
+    assert trainer.policy_flops + trainer.values_flops == trainer.forward_flops
     few = run(config("discrete", watch_rows=64))
-    assert few[-1]["flops"] - plain[-1]["flops"] == 3 * 8 * 64 * trainer.policy_flops
+    assert few[-1]["flops"] - plain[-1]["flops"] == 3 * 64 * one
 
 
 def test_a_controller_gets_the_slope_also_without_watching_but_not_while_its_critic_is_blind() -> None:
@@ -158,8 +166,8 @@ def test_a_controller_gets_the_slope_also_without_watching_but_not_while_its_cri
         average = seen if average is None else average + 0.2 * (seen - average)
     assert [math.isfinite(record["slope_z"]) for record in records] == expected
     trainer, plain = Trainer(settings), run(replace(settings, scheduler="fixed", scheduler_options={}))
-    # Three epochs: 3/8 of 256 rows, two passes.
-    spent = sum(expected) * 2 * 96 * trainer.policy_flops
+    # Three epochs: 3/8 of 256 rows, two passes of the policy and one of the critic.
+    spent = sum(expected) * 96 * (2 * trainer.policy_flops + trainer.values_flops)
     assert records[-1]["flops"] - plain[-1]["flops"] == spent
     assert all(math.isnan(record["update_worth"]) for record in records)
     assert records[0]["stride"] == 1.0

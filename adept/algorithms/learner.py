@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple, Protocol
 
@@ -105,6 +105,9 @@ class Learner(Protocol):
     def log_probs(self, rollout: Rollout, rows: Tensor | None = None) -> Tensor:
         """Return the log-probabilities of the rollout's actions, or of some rows', under the present parameters."""
 
+    def values(self, rollout: Rollout, rows: Tensor | None = None) -> Tensor:
+        """Return the critic's values of the rollout's observations, or of some rows', under the present parameters."""
+
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the network, the optimiser and the generator, as JSON-safe values and named arrays."""
 
@@ -118,15 +121,21 @@ class ReferenceLearner:
     def __init__(self, config: Config, network: ActorCritic, loss: Loss, device: torch.device) -> None:
         self.network = network
         self._config, self._loss, self._device = config, loss, device
-        self._optimizer = torch.optim.Adam(network.parameters(), eps=1e-5, fused=True)  # its rate is the plan's
+        critic = network.critic_parameters()
+        only = set(map(id, critic))
+        rest = [parameter for parameter in network.parameters() if id(parameter) not in only]
+        groups = [{"params": rest}, {"params": critic}]
+        self._optimizer = torch.optim.Adam(groups, eps=1e-5, fused=True)  # its rates are the plan's
         self._rng = generator(config.seed, "minibatches")
         images_on_cpu = device.type == "cpu" and isinstance(network, ImpalaNetwork)
         self._chunk = IMAGE_CHUNK if images_on_cpu else config.minibatch_size
 
     def epochs(self, rollout: Rollout, plan: Plan) -> Iterator[Epoch]:
         """Make at most `plan.epochs` passes over the rollout."""
-        for group in self._optimizer.param_groups:
-            group["lr"] = plan.learning_rate
+        rate, critic = plan.learning_rate, plan.critic_learning_rate
+        rates = (rate, rate if critic is None else critic)
+        for group, own in zip(self._optimizer.param_groups, rates, strict=True):
+            group["lr"] = own
         for index in range(1, plan.epochs + 1):
             minibatches = self._minibatches(rollout)
             steps = [self._gradient_step(rollout, rows, plan) for rows in minibatches]
@@ -202,11 +211,16 @@ class ReferenceLearner:
 
     def log_probs(self, rollout: Rollout, rows: Tensor | None = None) -> Tensor:
         """Return the log-probabilities of the rollout's actions, or of some rows', under the present parameters."""
-        observations, actions = rollout.observations, rollout.actions
-        if rows is not None:
-            observations, actions = observations[rows], actions[rows]
+        actions = rollout.actions if rows is None else rollout.actions[rows]
+        return self.network.distribution.log_prob(self._passed(self.network.policy, rollout, rows), actions)
+
+    def values(self, rollout: Rollout, rows: Tensor | None = None) -> Tensor:
+        """Return the critic's values of the rollout's observations, or of some rows', under the present parameters."""
+        return self._passed(self.network.values, rollout, rows)
+
+    def _passed(self, call: Callable[[Tensor], Tensor], rollout: Rollout, rows: Tensor | None) -> Tensor:
         chunk = min(self._chunk, VALUE_CHUNK) if isinstance(self.network, ImpalaNetwork) else VALUE_CHUNK
-        return self.network.distribution.log_prob(policy_of(self.network, observations, chunk), actions)
+        return in_chunks(call, rollout.observations if rows is None else rollout.observations[rows], chunk)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the network, the optimiser's moments and the generator, as JSON-safe values and arrays."""
@@ -249,9 +263,9 @@ def mean_metrics(epochs: Sequence[Epoch], *, undone: bool = False) -> dict[str, 
 
 
 @torch.inference_mode()
-def policy_of(network: ActorCritic, observations: Tensor, chunk: int) -> Tensor:
-    """Return the policy's parameters of many rows, so many at a time."""
-    return torch.cat([network.policy(rows) for rows in torch.split(observations, chunk)])
+def in_chunks(call: Callable[[Tensor], Tensor], observations: Tensor, chunk: int) -> Tensor:
+    """Return what a network gives for many rows, so many at a time."""
+    return torch.cat([call(rows) for rows in torch.split(observations, chunk)])
 
 
 def load_network(network: ActorCritic, arrays: dict[str, Array]) -> None:

@@ -19,6 +19,10 @@ class Evidence:
 
     slope_z: float | None = None
     """slope along the update at its end, in standard errors"""
+    critic_slope: float | None = None
+    """how much further the critic's part of the update should have gone, as a share of it; positive: it lags"""
+    critic_slope_z: float | None = None
+    """the same in standard errors"""
     worth: float | None = None
     """gain of the whole update, in standard deviations of the advantage"""
     worth_error: float | None = None
@@ -41,6 +45,8 @@ class Choice:
     epochs: int
     stride: float = 1.0
     """factor of the scheduled learning rate"""
+    critic_stride: float | None = None
+    """another factor for the parameters that only the critic has; None: the same"""
 
 
 class Controller(ABC):
@@ -147,6 +153,8 @@ def _finite(evidence: Evidence) -> Evidence:
     return replace(
         evidence,
         slope_z=known(evidence.slope_z),
+        critic_slope=known(evidence.critic_slope),
+        critic_slope_z=known(evidence.critic_slope_z),
         worth=known(evidence.worth),
         worth_error=known(evidence.worth_error),
         kl=kl if kl is None or kl == math.inf else known(kl),

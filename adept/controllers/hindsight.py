@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from adept.controllers.base import Choice, Controller, Evidence
@@ -18,7 +19,38 @@ CRITIC_SMOOTHING = 0.2
 """Weight of the newest rollout in the moving average of the explained variance."""
 BLIND = -0.25
 """Explained variance below which advantages are the critic's own errors; one that only says nothing yet is near 0."""
+SHORTER, LONGER = 0.5, 4.0
+"""The critic's own factor is multiplied by at least and at most this after one update."""
+WORSE = math.log(2)
+"""Rise of u, the logarithm of the unexplained share, above its moving average that counts as overshooting."""
+LEAST_UNEXPLAINED = 1e-3
+"""The share of the returns' variance below which it makes no difference that a critic leaves some unexplained."""
 DEAR = ("samples", "compute")
+CRITIC = ("own", "shared")
+
+
+@dataclass
+class _Slopes:
+    """Slopes in standard errors, which add up until they are spent."""
+
+    sum: float = 0.0
+    count: float = 0.0
+
+    def add(self, z: float) -> None:
+        self.sum, self.count = self.sum + z, self.count + 1
+
+    def replace(self, z: float) -> None:
+        self.sum, self.count = z, 1.0
+
+    @property
+    def z(self) -> float:
+        return self.sum / math.sqrt(self.count) if self.count > 0 else 0.0
+
+    def spend(self, deadband: float) -> float:
+        """Return t in -1…1, how sure the slopes are beyond the deadband, and take that share of them away."""
+        moved = math.tanh(math.copysign(max(0.0, abs(self.z) - deadband), self.z) / 2)
+        self.sum, self.count = (1 - abs(moved)) * self.sum, (1 - abs(moved)) * self.count
+        return moved
 
 
 class Hindsight(Controller):
@@ -36,10 +68,17 @@ class Hindsight(Controller):
     average of its explained variance below -¼), advantages are its errors, and slopes do not count. Where a KL
     target of the loop's own ended the update, a positive slope counts as 0: larger steps would only end updates sooner.
 
+    The critic moves further still while it lags, where its slope is known (`Evidence.critic_slope`) and `critic` is
+    "own". A slope of s says that the critic's part of the update should have been 1 + s times as long. The critic's
+    stride is e^y times the actor's, y between 0 and ln 32. With t from the sum of the critic's slopes as above,
+    y ← (1 - leak)·y + |t|·ln(1 + s), the factor 1 + s within ½ and 4, if t and s have one sign. Guard: u is the
+    logarithm of the share of the returns' variance that the critic leaves unexplained. Where u rises above its moving
+    average, y rises 1 - rise/ln 2 times as much, and above ln 2 it falls by `gain`.
+
     "samples": every update makes the preset's K epochs and the stride, the factor of the learning rate, is exp(x).
     "compute": each update with Z ≤ deadband, that is, not known to stop short, lowers ln K' by `pace`, from K to
-    share·K, at least 2. The stride exp(x)·K/K', at most 32, makes up for the epochs saved. Nothing is saved while there
-    is no signal.
+    share·K, at least 2. The stride exp(x)·K/K', at most 32, makes up for the epochs saved, and the critic's likewise.
+    Nothing is saved while there is no signal.
 
     Guard: an update with a KL above `kl_limit` counts as Z = -3 whatever its slope, and an epoch with a KL above
     `kl_stop` ends the update it is in; where the loop can, that epoch is undone.
@@ -54,6 +93,7 @@ class Hindsight(Controller):
         pace: with `dear="compute"`, how much ln K falls with an update that did not stop short.
         kl_limit: KL above which an update counts as having overshot.
         kl_stop: KL at which an update ends.
+        critic: "own" lets a critic that lags have a longer stride, "shared" never.
         seed: not used.
     """
 
@@ -72,11 +112,14 @@ class Hindsight(Controller):
         pace: float = 0.1,
         kl_limit: float = 0.05,
         kl_stop: float = 0.1,
+        critic: str = "own",
         seed: int = 0,
     ) -> None:
         super().__init__(epochs, seed=seed)
         if dear not in DEAR:
             raise unknown_name("dear", str(dear), DEAR)
+        if critic not in CRITIC:
+            raise unknown_name("critic", str(critic), CRITIC)
         self._dear = dear
         self._gain = real_number("gain", gain, at_least=0, at_most=10, example=0.5)
         self._leak = real_number("leak", leak, at_least=0, at_most=1, example=0.01)
@@ -85,8 +128,15 @@ class Hindsight(Controller):
         self._pace = real_number("pace", pace, at_least=0, at_most=10, example=0.1)
         self._kl_limit = real_number("kl_limit", kl_limit, above=0, example=0.05)
         self._kl_stop = real_number("kl_stop", kl_stop, above=0, example=0.1)
-        self._x = self._z = self._sum = self._count = self._saved = 0.0
-        self._critic: float | None = None
+        self._critic_has = critic
+        self._x = self._z = self._saved = 0.0
+        self._slopes, self._critic_slopes = _Slopes(), _Slopes()
+        self._explained: float | None = None
+        """moving average of the critic's explained variance"""
+        self._y: float | None = None
+        """logarithm of the critic's stride over the actor's; None until its slope is known"""
+        self._unexplained: float | None = None
+        """moving average of u"""
 
     @property
     def options(self) -> dict[str, float | str]:
@@ -100,33 +150,36 @@ class Hindsight(Controller):
             "pace": self._pace,
             "kl_limit": self._kl_limit,
             "kl_stop": self._kl_stop,
+            "critic": self._critic_has,
         }
 
     @property
     def wants_slope(self) -> bool:
         """Whether advantages are more than the critic's errors; while they are not, slopes would not count."""
-        return self._critic is None or self._critic >= BLIND
+        return self._explained is None or self._explained >= BLIND
 
     def stops(self, kl: float) -> bool:
         """Say whether an epoch with this approximate KL went too far, so that the update must end."""
         return not kl <= self._kl_stop
 
     def diagnostics(self) -> dict[str, float]:
-        """Return how far updates move, relative to the preset's, and the Z that moved it last."""
-        return {"distance": math.exp(self._x), "z": self._z}
+        """Return how far updates move, relative to the preset's, the Z that moved it last, and the critic's factor."""
+        return {"distance": math.exp(self._x), "z": self._z, "critic": math.exp(self._y or 0.0)}
 
     def _choose(self, evidence: Evidence | None) -> Choice:
         if evidence is not None:
             seen = self._add(evidence)
-            self._z = self._sum / math.sqrt(self._count) if self._count > 0 else 0.0
-            moved = math.tanh(math.copysign(max(0.0, abs(self._z) - self._deadband), self._z) / 2)
+            self._learn_critic(evidence)
+            self._z = self._slopes.z
+            moved = self._slopes.spend(self._deadband)
             room = 1.0 if evidence.kl is None or moved <= 0 else max(0.0, 1 - evidence.kl / self._kl_limit)
             self._x = _within((1 - self._leak) * self._x + self._gain * moved * room)
-            self._sum, self._count = (1 - abs(moved)) * self._sum, (1 - abs(moved)) * self._count
             if seen and moved <= 0:
                 self._saved = _within(self._saved + self._pace)
         made = self._made()
-        return Choice(made, math.exp(_within(self._x + math.log(self.epochs / made))))
+        longer = math.log(self.epochs / made)
+        stride = _within(self._x + longer)
+        return Choice(made, math.exp(stride), None if self._y is None else math.exp(_within(stride + self._y)))
 
     def _made(self) -> int:
         """Return the epochs of the next update."""
@@ -139,35 +192,70 @@ class Hindsight(Controller):
         """Add a slope to the evidence, if it counts; the guard puts its own word in the place of all of it."""
         if evidence.explained_variance is not None:
             explained = max(-1.0, evidence.explained_variance)  # it has no lower bound: one bad rollout is not many
-            old = explained if self._critic is None else self._critic
-            self._critic = old + CRITIC_SMOOTHING * (explained - old)
+            self._explained = _averaged(self._explained, explained)
         slope = evidence.slope_z if self.wants_slope else None
         if slope is not None and evidence.stopped:
             slope = min(slope, 0.0)
         if evidence.kl is not None and evidence.kl > self._kl_limit:
-            self._sum, self._count = OVERSHOT, 1.0
+            self._slopes.replace(OVERSHOT)
         elif slope is not None:
-            self._sum, self._count = self._sum + slope, self._count + 1
+            self._slopes.add(slope)
         return slope is not None
+
+    def _learn_critic(self, evidence: Evidence) -> None:
+        """Move the critic's own factor, if its slope is known and counts."""
+        slope, slope_z = evidence.critic_slope, evidence.critic_slope_z
+        if self._critic_has == "shared" or slope is None or slope_z is None or not self.wants_slope:
+            return
+        self._critic_slopes.add(slope_z)
+        sure = self._critic_slopes.spend(self._deadband)
+        wanted = math.log(min(LONGER, max(SHORTER, 1 + slope)))
+        step = abs(sure) * wanted if sure * wanted > 0 else 0.0
+        if evidence.explained_variance is not None:
+            unexplained = math.log(min(1.0, max(LEAST_UNEXPLAINED, 1 - evidence.explained_variance)))
+            rise = 0.0 if self._unexplained is None else unexplained - self._unexplained
+            self._unexplained = _averaged(self._unexplained, unexplained)
+            if rise > WORSE:
+                step = -self._gain
+            elif step > 0:
+                step *= 1 - max(0.0, rise) / WORSE
+        self._y = max(0.0, _within((1 - self._leak) * (self._y or 0.0) + step))
 
     def _state(self) -> dict[str, Any]:
         return {
             "x": self._x,
             "saved": self._saved,
             "z": self._z,
-            "sum": self._sum,
-            "count": self._count,
-            "critic": self._critic,
+            "slopes": [self._slopes.sum, self._slopes.count],
+            "explained": self._explained,
+            "y": self._y,
+            "critic_slopes": [self._critic_slopes.sum, self._critic_slopes.count],
+            "unexplained": self._unexplained,
         }
 
     def _restore(self, rule: Mapping[str, Any]) -> None:
         self._x = real_number("x", rule["x"], at_least=-FURTHEST, at_most=FURTHEST, example=0)
         self._saved = real_number("saved", rule["saved"], at_least=0, at_most=FURTHEST, example=0)
         self._z = real_number("z", rule["z"], example=0)
-        self._sum = real_number("sum", rule["sum"], example=0)
-        self._count = real_number("count", rule["count"], at_least=0, example=0)
-        critic = rule["critic"]
-        self._critic = None if critic is None else real_number("critic", critic, at_least=-1, at_most=1, example=0)
+        self._slopes = _slopes("slopes", rule["slopes"])
+        self._critic_slopes = _slopes("critic_slopes", rule["critic_slopes"])
+        self._explained = _optional("explained", rule["explained"], -1, 1)
+        self._y = _optional("y", rule["y"], 0, FURTHEST)
+        self._unexplained = _optional("unexplained", rule["unexplained"], math.log(LEAST_UNEXPLAINED), 0)
+
+
+def _slopes(name: str, pair: Any) -> _Slopes:
+    total, count = pair
+    return _Slopes(real_number(name, total, example=0), real_number(name, count, at_least=0, example=0))
+
+
+def _optional(name: str, value: Any, least: float, most: float) -> float | None:
+    return None if value is None else real_number(name, value, at_least=least, at_most=most, example=0)
+
+
+def _averaged(average: float | None, value: float) -> float:
+    """Return a moving average with a newer value in it."""
+    return value if average is None else average + CRITIC_SMOOTHING * (value - average)
 
 
 def _within(logarithm: float) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from adept.algorithms.learner import Epoch, Snapshot, load_network, policy_of
+from adept.algorithms.learner import Epoch, Snapshot, in_chunks, load_network
 from adept.config import Config
 from adept.envs.base import Array
 from adept.fast.adam import FlatAdam
@@ -33,7 +33,7 @@ class FastLearner:
     def __init__(self, config: Config, network: ActorCritic) -> None:
         self.network, self._config = network, config
         self._rng = generator(config.seed, "minibatches")
-        self._adam = FlatAdam(network)
+        self._adam = FlatAdam(network, network.critic_parameters())
         self._sized: dict[int, tuple[Pass, Surrogate]] = {}
         """passes and loss by the size of a minibatch: the configuration's, or less where a rollout has less"""
         self._names = (*METRICS, "gradient_norm")
@@ -90,7 +90,7 @@ class FastLearner:
         network.backward(actor, critic.unsqueeze(0))
         metrics[-1] = self._adam.clip(self._config.max_gradient_norm)
         metrics[:-1] = surrogate.metrics
-        self._adam.step(plan.learning_rate)
+        self._adam.step(plan.learning_rate, plan.critic_learning_rate)
 
     def parameters(self) -> Tensor:
         """Return a copy of the parameters as one vector."""
@@ -124,17 +124,26 @@ class FastLearner:
     def log_probs(self, rollout: Rollout, rows: Tensor | None = None) -> Tensor:
         """Return the log-probabilities of the rollout's actions, or of some rows', under the present parameters."""
         actions = rollout.actions if rows is None else rollout.actions[rows]
-        return self.network.distribution.log_prob(self._policy(rollout, rows), actions)
+        if isinstance(self.network, MiniGridNetwork):
+            return self.network.distribution.log_prob(self._grid(rollout, rows)[0].T, actions)
+        return self.network.distribution.log_prob(self._passed(self.network.policy, rollout, rows), actions)
 
-    def _policy(self, rollout: Rollout, rows: Tensor | None) -> Tensor:
-        """Return the parameters of the distribution; equal views of a grid world are computed once."""
-        if not isinstance(self.network, MiniGridNetwork):
-            observations = rollout.observations if rows is None else rollout.observations[rows]
-            return policy_of(self.network, observations, VALUE_CHUNK)
+    @torch.inference_mode()
+    def values(self, rollout: Rollout, rows: Tensor | None = None) -> Tensor:
+        """Return the critic's values of the rollout's observations, or of some rows', under the present parameters."""
+        if isinstance(self.network, MiniGridNetwork):
+            return self._grid(rollout, rows)[1].squeeze(0)
+        return self._passed(self.network.values, rollout, rows)
+
+    def _passed(self, call: Callable[[Tensor], Tensor], rollout: Rollout, rows: Tensor | None) -> Tensor:
+        return in_chunks(call, rollout.observations if rows is None else rollout.observations[rows], VALUE_CHUNK)
+
+    def _grid(self, rollout: Rollout, rows: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return what the actor and the critic of a grid world give; equal views are computed once."""
         if self._judging is None:
             self._judging = DistinctPass(self._maker(rollout), JUDGED_GRAIN)
         numbers = self._judging.number(*self._distinct(rollout))
-        return self._judging.forward(numbers if rows is None else numbers[rows])[0].T
+        return self._judging.forward(numbers if rows is None else numbers[rows])
 
     def _distinct(self, rollout: Rollout) -> tuple[Tensor, Tensor]:
         """Return the distinct observations of a rollout and each row's number, found once for judging and updating."""

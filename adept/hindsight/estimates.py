@@ -134,6 +134,31 @@ def slope(
     return weighted(weights, advantages, groups)
 
 
+def critic_slope(
+    before: npt.ArrayLike, deployed: npt.ArrayLike, errors: npt.ArrayLike, groups: npt.ArrayLike
+) -> Estimate:
+    """Estimate how much further the critic's last update should have gone, as a share of it.
+
+    V₀ and V_d are the values before and after the update, R - V_d the errors on rows that the update did not see: the
+    advantages, as they are. Along the update the squared error mean[(R - V₀ - α(V_d - V₀))²] is least at
+    α = 1 + mean[(R - V_d)·(V_d - V₀)]/mean[(V_d - V₀)²]; the estimate is α - 1. Positive: the critic lags.
+    Unlike a policy's slope it keeps the mean of the errors: a critic that is off by a constant lags, too.
+    """
+    moved, missing = _rows(deployed) - _rows(before), _rows(errors)
+    _same_length(moved, missing)
+    index, count = _numbered(np.asarray(groups).ravel())
+    if len(index) != len(moved):
+        raise ValueError(f"got {len(index)} groups for {len(moved)} rows; give the group of each row")
+    with np.errstate(all="ignore"):
+        products, size = moved * missing, float(np.mean(moved**2)) if len(moved) else 0.0
+        value = float(products.mean()) if len(moved) else 0.0
+        sums = np.bincount(index, products - value, count)
+        error = math.sqrt(count / max(count - 1, 1) * float(sums @ sums)) / max(len(moved), 1)
+    if count < 2 or not size > 0 or not all(map(math.isfinite, (value, error, size))) or not error > 0:
+        return NOTHING
+    return Estimate(value / size, error / size, count - 1)
+
+
 def step_kl(longer: npt.ArrayLike, shorter: npt.ArrayLike, epsilon: float = 0.25) -> float:
     """Estimate the KL of an update to second order, from the slope's passes: ½ mean[((ln π₁₊ε - ln π₁₋ε)/2ε)²]."""
     with np.errstate(all="ignore"):

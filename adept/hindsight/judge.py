@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from adept.extras import require
-from adept.hindsight.estimates import NOTHING, Estimate, gain, kl, slope, step_kl
+from adept.hindsight.estimates import NOTHING, Estimate, critic_slope, gain, kl, slope, step_kl
 from adept.hindsight.verdict import LENGTHS, Verdict
 
 if TYPE_CHECKING:
@@ -214,6 +214,19 @@ class Judge(Generic[Taken]):
             advantages.size,
             kl(present, start),
         )
+
+    def judge_critic(
+        self, values: LogProbs, deployed: npt.ArrayLike, errors: npt.ArrayLike, groups: npt.ArrayLike
+    ) -> Estimate:
+        """Return how much further the critic's part of the last update should have gone, as a share of it.
+
+        `values` returns the values of the rows under the present parameters, `deployed` are those that the rollout was
+        collected with, `errors` its returns less these: the advantages before they are normalised. Costs one pass.
+        """
+        if self.start is None:
+            return NOTHING
+        before = self._passed(values, self._weights.at(self.start))
+        return critic_slope(before, as_numpy(deployed), as_numpy(errors), groups)
 
     def _passed(self, log_probs: LogProbs, place: AbstractContextManager[None]) -> npt.NDArray[Any]:
         with place:

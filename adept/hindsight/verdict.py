@@ -32,6 +32,8 @@ class Verdict:
     """rows that were judged"""
     kl: float = math.nan
     """KL(π_d ‖ π₀) on these rows; to second order where only the slope was measured"""
+    critic: Estimate = NOTHING
+    """how much further the critic's part of the update should have gone, as a share of it; positive: the critic lags"""
 
     @property
     def moved(self) -> bool:
@@ -43,6 +45,8 @@ class Verdict:
         return {
             "slope": self.slope.value,
             "slope_z": self.slope.z if self.slope.known else math.nan,
+            "critic_slope": self.critic.value,
+            "critic_slope_z": self.critic.z if self.critic.known else math.nan,
             "update_worth": self.update_worth.value,
             **{f"gain/{epoch}": estimate.value for epoch, estimate in self.by_epoch.items()},
             **{f"gain/x{length:g}": estimate.value for length, estimate in self.by_length.items()},
@@ -60,6 +64,8 @@ class Verdict:
         seen = None if math.isnan(self.kl) else self.kl
         return Evidence(
             slope_z=self.slope.z if self.slope.known else None,
+            critic_slope=self.critic.value if self.critic.known else None,
+            critic_slope_z=self.critic.z if self.critic.known else None,
             worth=self.update_worth.value if self.update_worth.known else None,
             worth_error=self.update_worth.error if self.update_worth.known else None,
             kl=seen if kl is None else kl,

@@ -98,6 +98,58 @@ def test_a_critic_that_explains_nothing_silences_the_slope():
     assert guarded == pytest.approx([math.exp(0.3 * math.tanh(-1.0))])
 
 
+def lags(slope, z=50.0, explained=None):
+    return Evidence(critic_slope=slope, critic_slope_z=z, explained_variance=explained)
+
+
+def test_a_critic_that_lags_gets_a_longer_stride():
+    rule = Hindsight(10, leak=0.1, deadband=1)
+    assert rule.step(Evidence(slope_z=0.0)) == Choice(10, 1.0, None)  # not known: the actor's
+    # Sure of it: 1.5 times as far would have been right. Z = 50 is spent.
+    assert rule.step(lags(0.5)) == Choice(10, 1.0, pytest.approx(1.5))
+    # At most 4 times, at least half; and a tenth of y leaks away.
+    assert rule.step(lags(9.0)).critic_stride == pytest.approx(4 * 1.5**0.9)
+    y = 0.9 * (math.log(4) + 0.9 * math.log(1.5)) - math.log(2)
+    assert rule.step(lags(-3.0, -50.0)).critic_stride == pytest.approx(math.exp(y))
+    # Two standard errors beyond the deadband: tanh 1 of the way.
+    fresh = Hindsight(10, leak=0, deadband=1)
+    assert fresh.step(lags(0.5, 3.0)).critic_stride == pytest.approx(1.5 ** math.tanh(1.0))
+    # It multiplies the actor's stride, and never falls below it.
+    both = fresh.step(Evidence(slope_z=50.0, critic_slope=-9.0, critic_slope_z=-50.0))
+    assert both == Choice(10, pytest.approx(math.exp(0.5)), pytest.approx(math.exp(0.5)))
+    most = [fresh.step(lags(9.0)) for _ in range(9)][-1]
+    assert most.critic_stride == pytest.approx(32)
+
+
+def test_slopes_of_the_critic_that_disagree_with_the_last_one_move_nothing():
+    rule = Hindsight(10, leak=0, deadband=1)
+    for _ in range(3):
+        before = rule.step(lags(0.2, 1.0))
+    assert before.critic_stride > 1
+    # The sum of the slopes is still above the deadband, the last of them is below 0.
+    assert rule.step(lags(-0.2, -0.1)) == before
+
+
+def test_a_critic_that_gets_worse_comes_back_to_the_actors_stride():
+    """The unexplained share is 0.1, then 0.1·√2 (half of the way to twice), then far above its moving average."""
+    rule = Hindsight(10, gain=0.5, leak=0, deadband=1)
+    assert rule.step(lags(0.5, explained=0.9)).critic_stride == pytest.approx(1.5)
+    assert rule.step(lags(0.5, explained=1 - 0.1 * math.sqrt(2))).critic_stride == pytest.approx(1.5**1.5)
+    worse = [rule.step(lags(0.5, explained=explained)).critic_stride for explained in (0.5, 0.0)]
+    assert worse == pytest.approx([1.5**1.5 * math.exp(-0.5), 1.0])
+
+
+def test_the_critics_slope_does_not_count_while_it_is_blind_or_shares_the_stride():
+    blind = Hindsight(10)
+    assert blind.step(lags(2.0, explained=-1.0)) == Choice(10, 1.0, None)
+    shared = Hindsight(10, critic="shared")
+    assert shared.step(lags(2.0)) == Choice(10, 1.0, None)
+    compute = Hindsight(10, dear="compute", leak=0, pace=0.7)
+    compute.step(lags(0.5))
+    made = compute.step(Evidence(slope_z=0.0))
+    assert (made.epochs, made.critic_stride) == (5, pytest.approx(1.5 * 2))
+
+
 def test_hindsights_guard():
     rule = Hindsight(10, gain=0.3, leak=0.0, deadband=1)
     down = 0.3 * math.tanh(-1.0)  # Z = -3, two beyond the deadband, whatever was there before
@@ -156,7 +208,11 @@ def name(request):
     return request.param
 
 
-EVIDENCE = [Evidence(slope_z=1.5, kl=0.004, clip_fraction=0.1), Evidence(slope_z=-0.3, kl=0.06), Evidence(kl=0.001)]
+EVIDENCE = [
+    Evidence(1.5, 0.4, 2.5, kl=0.004, clip_fraction=0.1, explained_variance=0.5),
+    Evidence(slope_z=-0.3, kl=0.06),
+    Evidence(kl=0.001),
+]
 
 
 def test_a_state_goes_through_json_and_continues(name):
@@ -191,7 +247,8 @@ def test_a_state_that_does_not_fit_changes_nothing(name):
 def test_what_is_not_finite_counts_as_not_known(name):
     for bad in (NAN, INF, -INF):
         rule, silent = make_controller(name, 5), make_controller(name, 5)
-        strange = Evidence(bad, bad, bad, NAN if bad == INF else bad, bad, gains={1: (bad, 0.1)})
+        kl = NAN if bad == INF else bad
+        strange = Evidence(bad, bad, bad, bad, bad, kl=kl, clip_fraction=bad, gains={1: (bad, 0.1)})
         assert rule.step(strange) == silent.step(Evidence())
         assert rule.state_dict() == silent.state_dict()
 
@@ -209,6 +266,8 @@ def test_names_and_options():
         make_controller("kl-rate", 3, tarjet=0.02)
     with pytest.raises(ValueError, match="samples, compute"):
         make_controller("hindsight", 3, dear="time")
+    with pytest.raises(ValueError, match="own, shared"):
+        make_controller("hindsight", 3, critic="mine")
     with pytest.raises(ValueError, match="epochs must be a whole number"):
         make_controller("hindsight", 0)
     with pytest.raises(ValueError, match="most must be 0 or at least"):

@@ -29,6 +29,9 @@ turns that into at most learning rate / ε = 1e-3 / 1e-5 as much. Twenty-four st
 """
 
 
+Maker = Callable[[ActorCritic, Config], Learner]
+
+
 def reference_learner(network: ActorCritic, config: Config) -> Learner:
     return ReferenceLearner(config, network, PPO(config, (), CPU), CPU)
 
@@ -37,24 +40,43 @@ def fast_learner(network: ActorCritic, config: Config) -> Learner:
     return FastLearner(config, network)
 
 
-def update(learner: Learner, rollout: Rollout, epochs: int) -> dict[str, float]:
-    plan = Plan(epochs, learning_rate=1e-3, clip_range=0.2, entropy_coefficient=0.01)
+def update(learner: Learner, rollout: Rollout, epochs: int, critic: float | None = None) -> dict[str, float]:
+    plan = Plan(epochs, learning_rate=1e-3, clip_range=0.2, entropy_coefficient=0.01, critic_learning_rate=critic)
     return mean_metrics(list(learner.epochs(rollout, plan)))
 
 
 @pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("critic", [None, 5e-4])
 @pytest.mark.parametrize("case", CASES)
-def test_updates_equal_the_reference(case: str) -> None:
+def test_updates_equal_the_reference(case: str, critic: float | None) -> None:
     config = make_config()
     network = make_case(case)
     reference, other_learner = reference_learner(copy.deepcopy(network), config), fast_learner(network, config)
     for seed in range(3):
         rollout = make_rollout(case, reference.network, config.batch_size, seed)
-        expected, metrics = update(reference, rollout, 2), update(other_learner, rollout, 2)
+        expected, metrics = update(reference, rollout, 2, critic), update(other_learner, rollout, 2, critic)
         assert metrics == pytest.approx(expected, rel=1e-7, abs=1e-9)
         assert list(metrics) == list(expected)
     for one, other in zip(reference.network.parameters(), other_learner.network.parameters(), strict=True):
         torch.testing.assert_close(other, one, **SAME)
+
+
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("make", [reference_learner, fast_learner])
+def test_a_learning_rate_of_its_own_moves_the_critic_alone(case: str, make: Maker) -> None:
+    """With a rate of 0 for all the rest, only the critic moves; with 0 for the critic, all but it."""
+    config, network = make_config(), make_case(case)
+    own = {name for name, _ in network.named_parameters() if ".critic." in name}
+    assert 0 < len(own) < len(list(network.parameters()))
+    rollout = make_rollout(case, network, config.batch_size)
+    for rate, critic, moving in ((0.0, 1e-3, own), (1e-3, 0.0, None)):
+        learner = make(copy.deepcopy(network), config)
+        plan = Plan(1, rate, 0.2, 0.01, critic_learning_rate=critic)
+        list(learner.epochs(rollout, plan))
+        before = dict(network.named_parameters())
+        moved = {name for name, after in learner.network.named_parameters() if not torch.equal(after, before[name])}
+        assert moved == (own if moving else before.keys() - own)
 
 
 @pytest.mark.usefixtures("double")
@@ -71,9 +93,6 @@ def test_repeated_observations_count_as_often_as_they_occur(distinct: int) -> No
         update(one, rollout, 3)
     for one, other in zip(reference.network.parameters(), other_learner.network.parameters(), strict=True):
         torch.testing.assert_close(other, one, **SAME)
-
-
-Maker = Callable[[ActorCritic, Config], Learner]
 
 
 @pytest.mark.usefixtures("double")
@@ -178,7 +197,7 @@ def test_a_run_follows_the_reference() -> None:
             assert one[name] == pytest.approx(other[name], rel=1e-3, abs=1e-4)
 
 
-def test_log_probs_of_distinct_rows_are_those_of_the_network() -> None:
+def test_log_probs_and_values_of_distinct_rows_are_those_of_the_network() -> None:
     trainer = Trainer(replace(preset("minigrid/DoorKey-6x6", scheduler="fixed"), steps=4096))
     rollouts = []
     for _ in range(2):
@@ -191,4 +210,6 @@ def test_log_probs_of_distinct_rows_are_those_of_the_network() -> None:
         rows = torch.tensor([5, 3, 2000])
         assert torch.allclose(trainer.learner.log_probs(rollout), expected, atol=1e-5)
         assert torch.allclose(trainer.learner.log_probs(rollout, rows), expected[rows], atol=1e-5)
+        assert torch.allclose(trainer.learner.values(rollout), rollout.values, atol=1e-5)
+        assert torch.allclose(trainer.learner.values(rollout, rows), rollout.values[rows], atol=1e-5)
     trainer.close()

@@ -10,6 +10,7 @@ import pytest
 from adept.hindsight.estimates import (
     NOTHING,
     Estimate,
+    critic_slope,
     gain,
     kl,
     normalize,
@@ -50,6 +51,51 @@ def test_gain_by_hand_is_cut_and_paired():
     # Over ratios 1.1, 1, 1, 1: (0.1 + 0.2 + 4 - 1)/4.
     assert gain(candidate, deployed, advantages, groups, over=other).value == pytest.approx(0.825)
     assert kl(deployed, other) == pytest.approx((0.1 - math.log(1.1)) / 4)
+
+
+def test_the_critics_slope_by_hand():
+    """Values moved by 1, 1, 2, 2 and are still short by 2, 0, 1, 3: Σ moved·missing = 10, Σ moved² = 10."""
+    before, deployed, missing = [0.0, 1.0, 0.0, 1.0], [1.0, 2.0, 2.0, 3.0], [2.0, 0.0, 1.0, 3.0]
+    found = critic_slope(before, deployed, missing, [0, 0, 1, 1])
+    assert found.value == pytest.approx(1.0)  # twice as far would have been best: Σ(missing - moved)·moved = 0
+    # Products 2, 0, 2, 6 less their mean 2.5, by group: -3 and 3. √(2/1·18)/4 over a mean moved² of 2.5.
+    assert found.error == pytest.approx(math.sqrt(36) / 4 / 2.5)
+    assert found.freedom == 1
+
+
+def test_the_critics_slope_is_the_best_length_along_the_update():
+    rng = np.random.default_rng(0)
+    before, moved, noise = rng.normal(size=(3, 4000))
+    returns = before + 3.0 * moved + 0.1 * noise  # three times the step would fit
+    found = critic_slope(before, before + moved, returns - before - moved, np.arange(4000) % 16)
+    assert found.value == pytest.approx(2.0, abs=4 * found.error)
+    lengths = np.linspace(2.5, 3.5, 1001)
+    losses = [np.mean((returns - before - length * moved) ** 2) for length in lengths]
+    assert 1 + found.value == pytest.approx(lengths[np.argmin(losses)], abs=1e-3)
+
+
+def test_a_critic_that_is_off_by_a_constant_lags_and_one_that_is_right_does_not():
+    rng = np.random.default_rng(1)
+    values, groups = rng.normal(size=640), np.arange(640) % 16
+    off = critic_slope(values, values - 2.0, np.full(640, -10.0) + 0.1 * rng.normal(size=640), groups)
+    assert off.value == pytest.approx(5.0, rel=0.01)
+    assert off.z > 10
+    zs = [critic_slope(values, values + rng.normal(size=640), rng.normal(size=640), groups).z for _ in range(300)]
+    assert abs(np.mean(zs)) < 4 / math.sqrt(300)
+    assert np.std(zs) == pytest.approx(1.0, abs=0.2)
+
+
+def test_a_critic_that_did_not_move_or_has_no_spread_says_nothing():
+    rows = [1.0, 2.0, 3.0, 4.0]
+    assert not critic_slope(rows, rows, rows, [0, 0, 1, 1]).known
+    assert not critic_slope([0.0] * 4, rows, [0.0] * 4, [0, 0, 1, 1]).known
+    assert not critic_slope([0.0] * 4, rows, rows, [0, 0, 0, 0]).known
+    assert not critic_slope([0.0] * 4, [1.0, 2.0, math.nan, 4.0], rows, [0, 0, 1, 1]).known
+    assert not critic_slope([], [], [], []).known
+    with pytest.raises(ValueError, match="give one value per row"):
+        critic_slope(rows, rows, rows[:3], [0, 0, 1, 1])
+    with pytest.raises(ValueError, match="give the group of each row"):
+        critic_slope(rows, rows, rows, [0, 1])
 
 
 @pytest.mark.parametrize("names", [(0, 1, 2), (2, 0, 1), (7, -3, 40), (0, 2, 5), ("c", "a", "b"), (0.5, 1.5, 2.0)])

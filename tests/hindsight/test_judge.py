@@ -170,6 +170,22 @@ def test_the_numbers_are_those_of_the_estimates():
     assert not short.update_worth.known
 
 
+def test_the_critic_is_judged_by_its_values_before_the_update():
+    torch.manual_seed(0)
+    critic = nn.Linear(3, 1)
+    rows = torch.randn(STEPS * ENVIRONMENTS, 3)
+    groups = time_groups(STEPS, ENVIRONMENTS)
+    returns = critic(rows).detach().squeeze(1) + rows[:, 0]  # what is missing is along the first input
+    judge = Judge(ModuleWeights(critic))
+    assert not judge.judge_critic(lambda: critic(rows), returns, returns, groups).known
+    judge.begin()
+    critic.weight.data[0, 0] += 0.25
+    deployed = critic(rows).detach().squeeze(1)
+    found = judge.judge_critic(lambda: critic(rows).squeeze(1), deployed, returns - deployed, groups)
+    assert found.value == pytest.approx(3.0, rel=1e-4)  # a quarter of the way: three times as much is missing
+    assert torch.equal(critic(rows).squeeze(1), deployed)
+
+
 def test_what_is_taken_stays_when_training_goes_on():
     policy = nn.Linear(2, 2)
     judge = Judge(ModuleWeights(policy))
