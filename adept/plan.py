@@ -17,14 +17,6 @@ if TYPE_CHECKING:
     from adept.rollout import Rollout
 
 
-FASTEST_CRITIC = 0.01
-"""Learning rate that a stride of the critic's own does not exceed.
-
-Adam moves a weight by up to its rate per step. At 0.01 that is a twelfth of a typical weight of 64 units (1/√64).
-At 0.03 layers of tanh units saturated on CartPole, and the critic did not recover.
-"""
-
-
 @dataclass(frozen=True)
 class Plan:
     """What one update is made with."""
@@ -96,11 +88,11 @@ class Planner:
             self._augmentation = self.augmentation_scheduler.step(reward)
         decayed = 1 - iteration / config.iterations if config.learning_rate_decay else 1.0
         scheduled, choice = config.learning_rate * decayed, self._choice
-        rate = scheduled * choice.stride
-        plan = replace(preset_plan(config, choice.epochs, rate), augmentation=self._augmentation)
-        if choice.critic_stride is None:
-            return plan
-        return replace(plan, critic_learning_rate=min(scheduled * choice.critic_stride, max(rate, FASTEST_CRITIC)))
+        return replace(
+            preset_plan(config, choice.epochs, scheduled * choice.stride),
+            augmentation=self._augmentation,
+            critic_learning_rate=None if choice.critic_stride is None else choice.critic_rate(scheduled),
+        )
 
     def reward(self, rollout: Rollout) -> float | None:
         """Return what the bandits' previous choices are credited with; None where no episode tells."""

@@ -38,6 +38,9 @@ _TWO_THIRDS = ("first two thirds", "last two thirds")
 _LENGTHEN = "Try a larger learning rate, × 1.5 to 2, or `--scheduler hindsight`."
 _NOT_THE_RATE = "Try a larger KL limit; a larger learning rate would only end updates sooner."
 _STOPPED = "A KL stop ends most updates early ({done:.2g} of {epochs:.2g} epochs on average). " + _NOT_THE_RATE
+_LAGS = "Try a larger learning rate for the critic, rewards divided by their scale, or `--scheduler hindsight`."
+LAG = 1.0
+"""How much further a critic's updates should go, as a share of them, before it is said to lag: twice as far in all."""
 _SHORTEN = "Try a smaller learning rate, ÷ 2, fewer epochs, or `--scheduler hindsight`."
 
 
@@ -133,7 +136,28 @@ def advise(columns: Columns, *, epoch_flops: float | None = None) -> Advice:
     sentences = [_where_stopped(table, sentence) for sentence in sentences]
     rate_said = any(each.endswith((_LENGTHEN, _SHORTEN, _NOT_THE_RATE)) for each in sentences)
     sentences += _on_epochs(table, whole, epoch_flops, stride, rate_said=rate_said)
+    sentences += _on_critic(table, parts) if stride is None else []
     return Advice(whole, stages, tuple(sentences) or (f"{whole.updates} judged updates say nothing clear.",))
+
+
+def _on_critic(table: Mapping[str, Floats], parts: Sequence[npt.NDArray[np.int64]]) -> list[str]:
+    """Say in which thirds of the run the critic lags so much that twice as long a step would have been right."""
+    if not {"critic_slope", "critic_slope_z"} <= table.keys():
+        return []
+    lagging, slopes, lags = [], [], []
+    for stage, rows in zip(STAGES, parts, strict=True):
+        known = rows[np.isfinite(table["critic_slope_z"][rows])]
+        slope, lag = table["critic_slope_z"][known], table["critic_slope"][known]
+        if len(known) >= FEWEST_OF_THIRD and _mean(slope).sure > SURE and np.median(lag) >= LAG:
+            lagging.append(stage)
+            slopes.append(slope)
+            lags.append(lag)
+    if not lagging:
+        return []
+    when = "" if len(lagging) == len(STAGES) else f"in the {' and '.join(lagging)} third of the run "
+    found, factor = _mean(np.concatenate(slopes)), 1 + np.median(np.concatenate(lags))
+    text = f"{when}the critic lags: its updates should be {factor:.2g} times as long"
+    return [f"{text[0].upper()}{text[1:]} (mean slope z {found.value:+.2f} ± {found.error:.2f}). {_LAGS}"]
 
 
 def _where_stopped(table: Mapping[str, Floats], sentence: str) -> str:

@@ -75,6 +75,7 @@ class Hindsight:
         advantages: npt.ArrayLike,
         *,
         values: npt.ArrayLike | None = None,
+        critic: LogProbs | None = None,
         groups: npt.ArrayLike | None = None,
     ) -> Choice:
         """Judge the last update on this rollout, and return epochs and stride of the next one.
@@ -88,6 +89,9 @@ class Hindsight:
             values: the critic's predictions for the same rows, if there is a critic and the advantages are not
                 normalised: returns are taken to be their sum. The controller then holds still while the critic is
                 worse than none (explained variance below -¼), for example before any reward is met.
+            critic: returns the critic's predictions for the same rows under the present parameters of the policy, of
+                which it is a part. With `values`, the critic is judged as well, and `plan.critic_rate(learning_rate)`
+                is the rate of the parameters that only the critic has.
             groups: the group of each row, where neither holds; rows of different groups are independent.
         """
         judged = as_numpy(advantages)
@@ -96,6 +100,9 @@ class Hindsight:
         self.verdict = self._judge.judge(log_probs, judged, rows, gains_too=due)
         if self.verdict is not None and not self.verdict.moved:
             self.verdict = None
+        if self.verdict is not None and values is not None and critic is not None:
+            lag = self._judge.judge_critic(critic, as_numpy(values).ravel(), judged.ravel(), rows)
+            self.verdict = replace(self.verdict, critic=lag)
         evidence = None if self.verdict is None else self.verdict.evidence()
         if evidence is not None and values is not None:
             predicted = as_numpy(values).ravel()

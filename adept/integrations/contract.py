@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import metadata
 from typing import Any
 
+from adept.controllers import Choice
 from adept.extras import MissingExtra, require
 from adept.hindsight.verdict import Verdict
 from adept.schedulers import Scheduler
@@ -47,6 +48,8 @@ def logged(verdict: Verdict | None, /, **numbers: float) -> dict[str, float]:
         return prefixed(numbers)
     named = {
         "slope_z": verdict.slope.z if verdict.slope.known else math.nan,
+        "critic_slope": verdict.critic.value,
+        "critic_slope_z": verdict.critic.z if verdict.critic.known else math.nan,
         "update_worth": verdict.update_worth.value,
         "update_worth_error": verdict.update_worth.error,
         **{f"gain_epoch_{epoch}": estimate.value for epoch, estimate in verdict.by_epoch.items()},
@@ -89,14 +92,19 @@ class Stride:
 
     Before a step every group's rate is multiplied, after it the scheduled rate is put back, bit for bit. So schedules,
     checkpoints and logs of the host see the scheduled rate alone, and nothing is left when the hooks are gone.
+    The `critic`'s parameters may move further: their step is lengthened after it was made, which is the same as a
+    larger rate where steps are proportional to it, as Adam's are.
     """
 
-    def __init__(self, optimizer: Any, after: Callable[[], None] | None = None) -> None:
-        self.factor = 1.0
+    def __init__(self, optimizer: Any, after: Callable[[], None] | None = None, *, critic: Sequence[Any] = ()) -> None:
+        self.choice = Choice(1)
         self.count = 0
         """steps that the optimiser made"""
         self._after_step = after
         self._scheduled: list[Any] = []
+        self._critic = tuple(critic)
+        self._lengthened: list[tuple[Any, Any]] = []
+        """the critic's parameters before the step, where it is lengthened"""
         self._optimizer = optimizer
         self._hooks = [
             optimizer.register_step_pre_hook(self._before),
@@ -105,14 +113,27 @@ class Stride:
 
     def _before(self, *_: Any) -> None:
         self._put_back()  # a step that broke off
+        self._lengthened = []
+        if self._critic and self._critic_factor() != 1.0:
+            self._lengthened = [(parameter, parameter.detach().clone()) for parameter in self._critic]
         if self.factor != 1.0:
             self._scheduled = [group["lr"] for group in self._optimizer.param_groups]
             for group in self._optimizer.param_groups:
                 group["lr"] = group["lr"] * self.factor
 
+    def _critic_factor(self) -> float:
+        """Return how many times as far as the others the critic's parameters move."""
+        scheduled = max(float(group["lr"]) for group in self._optimizer.param_groups)
+        return self.choice.critic_rate(scheduled) / (scheduled * self.factor) if scheduled > 0 else 1.0
+
     def _after(self, *_: Any) -> None:
         self.count += 1
         self._put_back()
+        if self._lengthened:
+            longer = self._critic_factor()
+            for parameter, before in self._lengthened:
+                parameter.data.sub_(before).mul_(longer).add_(before)
+            self._lengthened = []
         if self._after_step is not None:
             self._after_step()
 
@@ -120,6 +141,15 @@ class Stride:
         for group, scheduled in zip(self._optimizer.param_groups, self._scheduled, strict=False):
             group["lr"] = scheduled
         self._scheduled = []
+
+    @property
+    def factor(self) -> float:
+        """What the learning rate is multiplied by."""
+        return self.choice.stride
+
+    @factor.setter
+    def factor(self, stride: float) -> None:
+        self.choice = Choice(1, stride)
 
     def remove(self) -> None:
         """Leave the optimiser alone from now on."""

@@ -54,6 +54,10 @@ class Rows:
     """log-probabilities under the parameters that collected the rows, where the rollout has them: saves a pass"""
     explained_variance: float | None = None
     """of the rollout's returns by the critic (`explained_variance`), where there is one"""
+    values: Callable[[], Any] | None = None
+    """the critic's values of the rows under the parameters that are in place when it is called, to judge it as well"""
+    predicted: npt.ArrayLike | None = None
+    """the values that the advantages were made with"""
 
     def divergence(self) -> float:
         """Return the KL of the present policy from the one that collected the rows, which must be known."""
@@ -256,7 +260,13 @@ class Pilot:
             return None
         due = bool(self._gains_every) and self._steps % self._gains_every == 0
         found = self._judge.judge(rows.log_probs, rows.advantages, rows.groups, deployed=rows.deployed, gains_too=due)
-        return found if found is not None and found.moved else None
+        if found is None or not found.moved:
+            return None
+        if rows.values is None or rows.predicted is None:
+            return found
+        return replace(
+            found, critic=self._judge.judge_critic(rows.values, rows.predicted, rows.advantages, rows.groups)
+        )
 
     def _evidence(self, rows: Rows | None) -> Evidence | None:
         if self.verdict is None or rows is None:
@@ -294,6 +304,8 @@ class Pilot:
             numbers |= contract.arm_numbers(self.chooser)
         elif isinstance(self.chooser, Controller):
             numbers |= {**self.chooser.diagnostics(), "stride": self.choice.stride}
+            if self.choice.critic_stride is not None:
+                numbers["critic_stride"] = self.choice.critic_stride
         return contract.logged(self.verdict, **numbers)
 
     def update_metrics(self) -> dict[str, float]:

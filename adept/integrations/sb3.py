@@ -22,7 +22,7 @@ import torch  # noqa: E402
 from stable_baselines3.common.base_class import BaseAlgorithm  # noqa: E402
 from stable_baselines3.common.callbacks import BaseCallback  # noqa: E402
 
-from adept.integrations.sb3_rows import rows_of  # noqa: E402
+from adept.integrations.sb3_rows import critic_parameters, rows_of  # noqa: E402
 
 STATE = "adept_state"
 """The attribute of the model that carries the state through `model.save` and `load`."""
@@ -208,7 +208,8 @@ class _Update:
         self.waits = False
         model, buffer = self._model, self._model.rollout_buffer
         optimizer = getattr(model.policy, "optimizer", None)
-        self._steps = contract.Stride(optimizer) if hasattr(optimizer, "register_step_post_hook") else None
+        hooked = hasattr(optimizer, "register_step_post_hook")
+        self._steps = contract.Stride(optimizer, critic=critic_parameters(model.policy)) if hooked else None
         self._epochs, self._stepped, self._over = 0, 0, False
         self._get_before = vars(buffer).get("get")
         buffer.get = self._get
@@ -239,7 +240,7 @@ class _Update:
         chosen: dict[str, Any] = {"n_epochs": pilot.choice.epochs}
         if self._steps is None:
             return {**chosen, "lr_schedule": _Strided(model.lr_schedule, pilot.choice.stride)}
-        self._steps.factor = pilot.choice.stride
+        self._steps.choice = pilot.choice
         if pilot.kl_stop is not None and self._rows is None:
             # SB3 stops at 1.5 times its target.
             chosen["target_kl"] = min(pilot.kl_stop / 1.5, math.inf if model.target_kl is None else model.target_kl)

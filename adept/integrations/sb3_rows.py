@@ -45,12 +45,33 @@ def rows_of(model: Any, most: int) -> Rows:
             explained,
         )
 
+    parts = np.array_split(np.arange(len(chosen)), math.ceil(len(chosen) / CHUNK))
+
     def passes() -> Any:
-        parts = np.array_split(np.arange(len(chosen)), math.ceil(len(chosen) / CHUNK))
         columns = observations, actions, masks
         return torch.cat([_log_probs(model, *_taken(buffer, columns, rows)) for rows in parts])
 
-    return Rows(passes, flat(buffer.advantages), groups[chosen], flat(buffer.log_probs), explained)
+    def values() -> Any:
+        taken = (_taken(buffer, (observations,), rows) for rows in parts)
+        return torch.cat([model.policy.predict_values(*each).flatten() for each in taken])
+
+    return Rows(
+        passes,
+        flat(buffer.advantages),
+        groups[chosen],
+        flat(buffer.log_probs),
+        explained,
+        values if critic_parameters(model.policy) else None,
+        flat(buffer.values),
+    )
+
+
+def critic_parameters(policy: Any) -> list[torch.nn.Parameter]:
+    """Return the parameters that only the values of an SB3 policy depend on; none where that is not known."""
+    own = [getattr(policy, "value_net", None), getattr(getattr(policy, "mlp_extractor", None), "value_net", None)]
+    if not getattr(policy, "share_features_extractor", True):
+        own.append(getattr(policy, "vf_features_extractor", None))
+    return [parameter for part in own if isinstance(part, torch.nn.Module) for parameter in part.parameters()]
 
 
 def _taken(buffer: Any, columns: tuple[Any, ...], rows: Any) -> list[Any]:

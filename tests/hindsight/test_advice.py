@@ -63,6 +63,31 @@ def test_where_a_kl_stop_ends_updates_its_limit_is_to_be_raised_instead_of_the_r
     assert "Try a larger learning rate" in advise(seldom).sentences[0]
 
 
+def lagging(share: float, z: float, thirds: tuple[int, ...]) -> dict[str, np.ndarray]:
+    """Columns of a run whose critic should have gone so much further in some thirds of it."""
+    table = columns()
+    rows = len(table["epochs"])
+    there = np.isin(np.arange(rows) * 3 // rows, thirds)
+    noise = np.random.default_rng(0).standard_normal(rows)
+    table["critic_slope"] = np.where(there, share, 0.1) + 0.1 * noise
+    table["critic_slope_z"] = np.where(there, z, 0.0) + noise
+    return table
+
+
+def test_a_critic_that_lags():
+    said = advise(lagging(3.0, 8.0, (0, 1, 2))).sentences[-1]
+    assert said.startswith("The critic lags: its updates should be 4 times as long (mean slope z +")
+    assert said.endswith("or `--scheduler hindsight`.")
+    said = advise(lagging(3.0, 8.0, (0, 1))).sentences[-1]
+    assert said.startswith("In the first and middle third of the run the critic lags")
+    # Not by much, not surely, not known, or seen to by a controller.
+    assert "critic" not in str(advise(lagging(0.8, 8.0, (0, 1, 2))))
+    assert "critic" not in str(advise(lagging(3.0, 0.0, (0, 1, 2))))
+    assert "critic" not in str(advise(columns()))
+    controlled = lagging(3.0, 8.0, (0, 1, 2))
+    assert "critic" not in str(advise(controlled | {"stride": np.ones(len(controlled["epochs"]))}))
+
+
 def test_nothing_is_recommended_where_a_controller_runs():
     for z, lengths in ((1.5, (0.5, 1.9)), (-1.5, (1.5, 0.1))):
         table = columns(z=z, lengths=lengths)

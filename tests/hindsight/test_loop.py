@@ -55,6 +55,35 @@ def test_steps_that_stop_short_get_longer():
     assert controlled > watched + 0.1
 
 
+def test_a_critic_that_lags_gets_a_rate_of_its_own():
+    """Returns are 10 and the critic moves from 0 by 1 each time: it should go ten times as far at first."""
+
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.policy, self.value = Softmax(), nn.Parameter(torch.zeros(()))
+
+    both, rng = Both(), np.random.default_rng(0)
+    hindsight = adept.Hindsight(both, epochs=4)
+    plans, slopes = [], []
+    for _ in range(4):
+        actions, noise = rng.integers(0, 4, (32, 16)), rng.normal(size=(32, 16))
+        predicted = float(both.value.detach())
+        advantages = 10 + noise - predicted
+        plans.append(hindsight.step(
+            lambda actions=actions: both.policy()[torch.from_numpy(actions)].ravel(), advantages,
+            values=np.full((32, 16), predicted), critic=lambda: both.value.expand(512),
+        ))  # fmt: skip
+        slopes.append(None if hindsight.verdict is None else hindsight.verdict.critic.value)
+        both.value.data += 1.0
+        both.policy.logits.data += torch.from_numpy(rng.normal(size=4)) * 1e-3
+    assert slopes == [None, *(pytest.approx(expected, abs=0.2) for expected in (9, 8, 7))]
+    assert plans[0].critic_stride is None
+    assert [plan.critic_stride for plan in plans[1:]] == pytest.approx([4, 4 * 4**0.99, 32], rel=0.05)
+    assert plans[1].critic_rate(1e-4) == pytest.approx(4e-4, rel=0.05)
+    assert plans[0].critic_rate(1e-4) == 1e-4
+
+
 def test_a_critic_that_explains_nothing_keeps_the_preset():
     policy, rng = Softmax(), np.random.default_rng(0)
     blind, seeing = adept.Hindsight(policy, epochs=4), adept.Hindsight(policy, epochs=4)

@@ -1,11 +1,13 @@
 """What every integration does before it begins, without any framework."""
 
+import dataclasses
 import sys
 
 import pytest
 import torch
 
 from adept import UCB, GaussianThompson, RoundRobin
+from adept.controllers import Choice
 from adept.hindsight.estimates import NOTHING, Estimate
 from adept.hindsight.verdict import Verdict
 from adept.integrations import contract
@@ -61,6 +63,8 @@ def test_an_arm_without_a_reward_has_no_value(kind):
 def test_verdicts_are_logged_under_the_names_of_the_guide_and_only_what_is_known():
     one = Estimate(0.5, 0.25, 9)
     verdict = Verdict(one, one, {1: one, 2: NOTHING}, {2.0: one}, 9, 0.01)
+    judged = contract.logged(dataclasses.replace(verdict, critic=one))
+    assert (judged["adept/critic_slope"], judged["adept/critic_slope_z"]) == (0.5, one.z)
     assert contract.logged(verdict, epochs=3) == {
         "adept/epochs": 3.0, "adept/slope_z": one.z, "adept/update_worth": 0.5, "adept/update_worth_error": 0.25,
         "adept/gain_epoch_1": 0.5, "adept/gain_x2": 0.5, "adept/update_kl": 0.01,
@@ -96,6 +100,36 @@ def test_a_stride_is_there_while_the_optimiser_steps_and_at_no_other_time(rate):
     stride.remove()
     assert moved() == pytest.approx(0.1, abs=1e-7)
     assert stride.count == 3
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam])
+def test_the_critics_steps_are_those_of_a_learning_rate_of_its_own(optimizer):
+    """Beside an optimiser with two groups at two rates: 2 times the scheduled rate, and for the critic 8 times."""
+    torch.manual_seed(0)
+    start = torch.randn(2, 3)
+    hooked, grouped = ([torch.nn.Parameter(row.clone()) for row in start] for _ in range(2))
+    one = optimizer(hooked, lr=1e-3)
+    two = optimizer([{"params": grouped[:1], "lr": 2e-3}, {"params": grouped[1:], "lr": 8e-3}])
+    stride = contract.Stride(one, critic=hooked[1:])
+    stride.choice = Choice(3, 2.0, 8.0)
+    for _ in range(20):
+        for parameters, each in ((hooked, one), (grouped, two)):
+            for parameter in parameters:
+                parameter.grad = parameter.detach() ** 3
+            each.step()
+    for first, second in zip(hooked, grouped, strict=True):
+        torch.testing.assert_close(first, second, rtol=1e-5, atol=1e-6)
+    assert not torch.allclose(hooked[1], start[1], atol=1e-2)
+    # At most 0.01 for the critic, unless the others are faster; without a stride of its own it moves as they do.
+    for choice, rates in ((Choice(3, 2.0, 32.0), (2e-3, 0.01)), (Choice(3, 20.0, 32.0), (0.02, 0.02)),
+                          (Choice(3, 2.0), (2e-3, 2e-3))):  # fmt: skip
+        plain = [torch.nn.Parameter(torch.ones(1)) for _ in range(2)]
+        descent = torch.optim.SGD(plain, lr=1e-3)
+        contract.Stride(descent, critic=plain[1:]).choice = choice
+        for parameter in plain:
+            parameter.grad = torch.ones(1)
+        descent.step()
+        assert [1 - float(parameter) for parameter in plain] == pytest.approx(rates, abs=1e-6)
 
 
 class Schedule:

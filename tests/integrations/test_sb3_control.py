@@ -13,6 +13,7 @@ from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import DummyVecEnv
 from test_sb3 import ENVS, MINIBATCHES, POLICIES, ROLLOUT, STEPS, Rows, build
 
+from adept.controllers import Choice
 from adept.integrations.sb3 import AdeptCallback
 
 RATE = 0.02
@@ -64,6 +65,18 @@ def test_the_stride_multiplies_the_scheduled_rate_and_leaves_it_alone(algorithm,
     model.learn(ROLLOUT, reset_num_timesteps=False)
     expected = own(model._current_progress_remaining)
     assert updates[-1] == pytest.approx([expected] * 7 * MINIBATCHES, rel=1e-3, abs=1e-7), "gone with the callback"
+
+
+def test_a_stride_of_its_own_moves_what_only_the_critic_has():
+    """Adam moves weights by about the rate per step: the critic's by 0.002 here, all others by 0.000001."""
+    model = build(PPO, learning_rate=1e-3, policy_kwargs={"net_arch": [4]})
+    before = {name: value.clone() for name, value in model.policy.state_dict().items()}
+    callback = AdeptCallback(Scripted([(2, 1e-3)]), verbose=0)
+    callback.pilot.chooser._choose = lambda _: Choice(2, 1e-3, 2.0)
+    model.learn(2 * ROLLOUT, callback)
+    moved = {name for name, value in model.policy.state_dict().items() if (value - before[name]).abs().max() > 1e-3}
+    assert moved == {name for name in before if "value_net" in name}
+    assert len(moved) == 4
 
 
 class SaveAtRolloutEnd(BaseCallback):

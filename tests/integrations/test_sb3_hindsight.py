@@ -62,7 +62,7 @@ class Oracle(BaseCallback):
 
     def __init__(self):
         super().__init__()
-        self.slopes, self.worths, self.by_epoch = [], [], []
+        self.slopes, self.worths, self.by_epoch, self.critics = [], [], [], []
         self.start = None
         self.epochs = []
 
@@ -87,10 +87,23 @@ class Oracle(BaseCallback):
             advantages = self._advantages()
             self.slopes.append(slope_by_hand(log_probs[1.25], log_probs[0.75], advantages))
             self.worths.append(gain_by_hand(deployed, before, deployed, advantages))
+            self.critics.append(self._critic())
             self.by_epoch.append(
                 [gain_by_hand(self._log_probs(place), before, deployed, advantages) for place in self.epochs[:-1]]
             )
         self.start, self.epochs = end, []
+
+    def _critic(self):
+        """Return the best length of the critic's step less 1, by least squares; None for a recurrent policy."""
+        if isinstance(self.model, RecurrentPPO):
+            return None
+        policy, buffer = copy.deepcopy(self.model.policy), self.model.rollout_buffer
+        policy.load_state_dict(self.start)
+        with torch.no_grad():
+            rows = torch.as_tensor(buffer.observations.reshape(STEPS * ENVS, -1))
+            before = policy.predict_values(rows).numpy().ravel().astype(float)
+        moved = buffer.values.ravel() - before
+        return np.linalg.lstsq(moved[:, None], buffer.returns.ravel() - before, rcond=None)[0][0] - 1
 
     def _advantages(self):
         return self.model.rollout_buffer.advantages.T
@@ -143,6 +156,9 @@ def test_slope_and_gains_are_those_of_an_independent_computation(algorithm):
         assert sorted(verdict.by_epoch) == [1, 2]
         assert [verdict.by_epoch[k].value for k in (1, 2)] == pytest.approx(by_epoch, rel=1e-3, abs=1e-6)
     assert max(map(abs, oracle.slopes)) > 1e-3, "a slope that says something"
+    for verdict, expected in zip(seen[1:], oracle.critics, strict=True):
+        known = verdict.critic.value if verdict.critic.known else None
+        assert known == (None if expected is None else pytest.approx(expected, rel=1e-3, abs=1e-4))
     logged = rows.rows[-1]
     assert logged["adept/slope_z"] == pytest.approx(seen[-1].slope.z)
     assert logged["adept/update_worth"] == pytest.approx(seen[-1].update_worth.value)
