@@ -13,7 +13,7 @@ from adept.runs.files import write_aside
 from paper import appendix, blocks, choices, figures
 from paper.measures import ROOT, Evidence, load
 from paper.tournament import page
-from paper.tournament.field import load_tournament
+from paper.tournament.field import load_tournaments
 
 PAGES = (ROOT / "docs" / "results.md", ROOT / "docs" / "results-appendix.md", ROOT / "README.md")
 FIGURES = ROOT / "results" / "choice"
@@ -51,8 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; say what no longer follows, exit 1 if so")
     options = parser.parse_args(arguments)
     minigrid, pybullet, procgen = (load(name) for name in ("minigrid", "pybullet", "procgen-cpu"))
-    studies, tournament = (minigrid, pybullet, procgen), load_tournament()
-    content = blocks.all_blocks(*studies, tournament) | appendix.appendix_blocks(minigrid, pybullet)
+    studies, tournaments = (minigrid, pybullet, procgen), load_tournaments()
+    content = blocks.all_blocks(*studies, tournaments) | appendix.appendix_blocks(minigrid, pybullet)
     stale: list[Path] = []
     for file in PAGES:
         text = file.read_text(encoding="utf-8")
@@ -62,7 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if not options.check:
                 write_aside(file, new)
     drawn = [(FIGURES, drawing) for drawing in drawings(minigrid, pybullet)]
-    drawn += [(page.FIGURES, drawing) for drawing in page.tournament_drawings(tournament)]
+    for tournament in tournaments[:1]:
+        drawn += [(page.figures_of(tournament), drawing) for drawing in page.tournament_drawings(tournament)]
     for folder, drawing in drawn:
         for name, data in drawing.files().items():
             path = folder / name

@@ -24,14 +24,18 @@ PLACEBOS = {"minigrid": ("ucb-4-2-1", "ucb-8-4", "thompson-4-2-1"),
 
 
 def all_blocks(
-    minigrid: Evidence | None, pybullet: Evidence | None, procgen: Evidence | None, tournament: Tournament | None = None
+    minigrid: Evidence | None,
+    pybullet: Evidence | None,
+    procgen: Evidence | None,
+    tournaments: Sequence[Tournament] = (),
 ) -> dict[str, str]:
-    """Return every block by name."""
+    """Return every block by name; of tournaments, the first is the one that the page speaks of."""
+    tournament, earlier = (*tournaments, None, None)[:2]
     studies = [evidence for evidence in (minigrid, pybullet, procgen) if evidence is not None]
     learners = [evidence for evidence in (minigrid, pybullet) if evidence is not None]
     claims = all_claims(minigrid, pybullet, procgen)
     return {
-        **tournament_blocks(tournament),
+        **tournament_blocks(tournament, earlier),
         "runs": runs(studies),
         "minigrid": of(minigrid, minigrid_table),
         "pybullet": of(pybullet, score_table),

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from adept.report.scales import MARGIN
 from adept.report.statistics import Estimate
 from adept.report.wording import counted, interval, listing, percent
-from paper.tournament.field import BANDIT, HINDSIGHT, NO_LOSS, Field, Tournament
+from paper.tournament.field import BANDIT, HINDSIGHT, MORE, NO_LOSS, Field, Tournament
 from paper.verdicts import FAILS, HOLDS, NOT_SHOWN, UNTESTED, Region, verdict
 from paper.words import points
 
 WORDS = {HOLDS: "shown", FAILS: "contrary", NOT_SHOWN: "not shown", UNTESTED: "one seed does not tell"}
-MORE, MOST_RUNS = Region(above=0.0), Region(above=0.5)
+MOST_RUNS = Region(above=0.5)
 HALF = 0.5
 """The share of the preset's update FLOPs that hindsight may take."""
 KL_RULES = ("kl-rate", "kl-rate-k3")
@@ -59,7 +59,7 @@ def judged(estimate: Estimate, region: Region) -> str:
 
 def against_preset(field: Field, name: str) -> list[Answer]:
     """Question 1: more often better than the preset, for at most half of its update FLOPs, and nowhere worse."""
-    label, chance, compute = field.label(name), field.analysis.methods[name].improvement, field.compute(name)
+    label, chance, compute = field.label(name), field.chance(name), field.compute(name)
     worse = [field.comparison.short[task] for task in field.different(name, -1)]
     better = len(field.different(name, 1))
     tasks = f"significantly worse on {listing(worse) if worse else 'none'}, better on {better} of {tasks_of(field)}"
@@ -136,7 +136,7 @@ def where_samples_are_dear(field: Field) -> Choice:
     """Take the best of the methods that are shown to be better than the preset, and on no task worse."""
     base = field.baseline
     found = [name for name in field.analysis.scored if name != base
-             and field.analysis.methods[name].standing == "better" and not field.different(name, -1)]  # fmt: skip
+             and field.better(name) and not field.different(name, -1)]  # fmt: skip
     if not found:
         return Choice(None, f"Where samples are expensive: {field.label(base)}. No other setting is shown to be better "
                       "over all tasks without being worse on one.")  # fmt: skip

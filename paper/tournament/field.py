@@ -19,24 +19,39 @@ from adept.report.analysis import Analysis, analyze
 from adept.report.comparison import Comparison, Run
 from adept.report.loading import load_comparison
 from adept.report.scales import MARGIN, without_progress
-from adept.report.statistics import RESAMPLES, Array, Estimate, Scores, difference
+from adept.report.statistics import RESAMPLES, Array, Estimate, Scores, difference, share_ahead
 from paper.measures import ROOT, copied
-from paper.verdicts import Region, verdict
+from paper.verdicts import HOLDS, Region, verdict
 
-STUDY, GRID = "tournament", "tournament-grid"
 SAMPLES, COMPUTE, BANDIT = "hindsight-samples", "hindsight-compute", "ucb"
 HINDSIGHT = (SAMPLES, COMPUTE)
-DROPPED_FIRST = (
-    "kl-rate-k3", "target-kl", "k3", "k3-rate3", "ucb", "kl-rate",
-    "envpool/Walker2d-v4", "pybullet/Ant", "minigrid/Empty-16x16",
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a study's file declares beyond its runs."""
+
+    study: str
+    grid: str | None
+    """the study of the fixed pairs beside it"""
+    dropped_first: tuple[str, ...]
+    """methods, then tasks, in the order in which they are dropped"""
+    paired: bool
+    """whether runs are compared with those of the same seed"""
+
+
+FIRST = Rules(
+    "tournament", None,
+    ("kl-rate-k3", "target-kl", "k3", "k3-rate3", "ucb", "kl-rate",
+     "envpool/Walker2d-v4", "pybullet/Ant", "minigrid/Empty-16x16"), False,
 )  # fmt: skip
-"""Methods, then tasks, in the order in which the study's file drops them."""
+SECOND = Rules("tournament-2", "tournament-grid", ("ucb", "kl-rate-k3", "target-kl", "kl-rate", "k3-rate3"), True)
 ENOUGH = 5
 """Complete seeds that the page speaks from, and for which nothing more is dropped; fewer where the study has fewer."""
 LEVEL = 0.05
 POINTS = np.arange(0.5, 50) / 50
 """Where a quarter of a run is looked at."""
-NO_LOSS = Region(above=-MARGIN)
+MORE, NO_LOSS = Region(above=0.0), Region(above=-MARGIN)
 
 
 @dataclass(frozen=True)
@@ -50,7 +65,7 @@ class Selection:
     """methods and tasks that were declared and are left out"""
 
 
-def select(comparison: Comparison, methods: Iterable[str], drops: Sequence[str] = DROPPED_FIRST) -> Selection:
+def select(comparison: Comparison, methods: Iterable[str], drops: Sequence[str]) -> Selection:
     """Drop methods and tasks in the declared order until enough seeds are complete: all of their runs are finished.
 
     Only which runs are finished decides, no score does. A seed that lacks a run is left out for all.
@@ -96,6 +111,7 @@ class Field:
     """seeds that the study has"""
     flat: tuple[str, ...] = ()
     """tasks left out because the preset does not improve there, so that nothing can be measured against it"""
+    rules: Rules = FIRST
 
     @property
     def comparison(self) -> Comparison:
@@ -121,10 +137,26 @@ class Field:
         assert found is not None, f"{name} is not scored"
         return found
 
-    def gap(self, name: str, rival: str | Scores, *, paired: bool = False) -> Estimate:
-        """Return how far a method's IQM is above a rival's, with its interval; paired, that of runs of one seed."""
+    def gap(self, name: str, rival: str | Scores, *, paired: bool | None = None) -> Estimate:
+        """Return how far a method's IQM is above a rival's, with its interval; paired, that of runs of one seed.
+
+        By default as the study declares.
+        """
         theirs = self.scores(rival) if isinstance(rival, str) else rival
+        paired = self.rules.paired if paired is None else paired
         return difference(self.scores(name), theirs, paired=paired, resamples=self.analysis.resamples)
+
+    def chance(self, name: str) -> Estimate:
+        """Return how probable it is that a run is better than the preset's: one of the same seed, if so declared."""
+        if not self.rules.paired:
+            return self.analysis.methods[name].improvement
+        return share_ahead(self.scores(name), self.scores(self.baseline), resamples=self.analysis.resamples)
+
+    def better(self, name: str) -> bool:
+        """Say whether a method is shown to be better than the preset over all tasks."""
+        if not self.rules.paired:
+            return self.analysis.methods[name].standing == "better"
+        return verdict(self.gap(name, self.baseline), MORE) == HOLDS
 
     def gap_in_quarter(self, name: str, quarter: int) -> Estimate:
         """Return a method's lead over the preset in a quarter of the steps, the first being 0, paired by seed.
@@ -219,7 +251,9 @@ class Field:
         return [self.scores(name)[index] for index, name in enumerate(self.best_pairs().values())]
 
 
-def make_field(comparison: Comparison, chosen: Selection, planned: int, resamples: int = RESAMPLES) -> Field | None:
+def make_field(
+    comparison: Comparison, chosen: Selection, planned: int, resamples: int = RESAMPLES, rules: Rules = FIRST
+) -> Field | None:
     """Analyse a selection; None where nothing is complete, or the preset improves on no task."""
     if not chosen.seeds or comparison.baseline not in chosen.methods:
         return None
@@ -227,7 +261,7 @@ def make_field(comparison: Comparison, chosen: Selection, planned: int, resample
     flat = without_progress(known, "progress", ("final-score", known.criterion))[0].left_out
     chosen = dataclasses.replace(chosen, tasks=tuple(task for task in chosen.tasks if task not in flat))
     analysis = analyze(restricted(comparison, chosen), normalization="progress", resamples=resamples)
-    return Field(chosen, analysis, planned, flat) if analysis.scored else None
+    return Field(chosen, analysis, planned, flat, rules) if analysis.scored else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,30 +274,38 @@ class Tournament:
     """the fixed pairs, with hindsight beside them, on the seeds that all of them have"""
     pairs: int = 0
     """fixed pairs that are declared"""
+    rules: Rules = FIRST
 
 
-def build(comparison: Comparison, resamples: int = RESAMPLES) -> Tournament:
+def build(comparison: Comparison, resamples: int = RESAMPLES, rules: Rules = FIRST) -> Tournament:
     """Make a tournament of the runs of its studies."""
-    own = [method.name for method in comparison.methods if method.source == STUDY]
+    own = [method.name for method in comparison.methods if method.source == rules.study]
     seeds = len({run.seed for run in comparison.runs if run.method in own})
-    chosen = select(comparison, own)
+    chosen = select(comparison, own, rules.dropped_first)
     enough = len(chosen.seeds) >= min(ENOUGH, seeds)
-    field = make_field(comparison, chosen, seeds, resamples) if enough else None
+    field = make_field(comparison, chosen, seeds, resamples, rules) if enough else None
     fixed = [method.name for method in comparison.methods if method.fixed_epochs is not None]
-    others = [method.name for method in comparison.methods if method.source == GRID]
+    others = [method.name for method in comparison.methods if method.source == rules.grid]
     if field is None or not others:
-        return Tournament(comparison, field, None, len(fixed))
+        return Tournament(comparison, field, None, len(fixed), rules)
     kept = dataclasses.replace(comparison, tasks=field.selection.tasks)
     started = {run.method for run in comparison.runs if run.state == "done"}
     names = [name for name in (*fixed, *(name for name in HINDSIGHT if field.has(name))) if name in started]
     planned = len({run.seed for run in comparison.runs if run.method in others})
-    beside = make_field(comparison, select(kept, names, ()), planned, resamples)
-    return Tournament(comparison, field, beside, len(fixed))
+    beside = make_field(comparison, select(kept, names, ()), planned, resamples, rules)
+    return Tournament(comparison, field, beside, len(fixed), rules)
 
 
-def load_tournament(results: Path = ROOT / "results", resamples: int = RESAMPLES) -> Tournament | None:
+def load_tournament(rules: Rules, results: Path = ROOT / "results", resamples: int = RESAMPLES) -> Tournament | None:
     """Read the packed records; None where the study has none."""
-    with copied(results, (STUDY, GRID)) as directories:
-        if STUDY not in directories:
+    names = (rules.study,) if rules.grid is None else (rules.study, rules.grid)
+    with copied(results, names) as directories:
+        if rules.study not in directories:
             return None
-        return build(load_comparison(list(directories.values())), resamples)
+        return build(load_comparison(list(directories.values())), resamples, rules)
+
+
+def load_tournaments(results: Path = ROOT / "results", resamples: int = RESAMPLES) -> list[Tournament]:
+    """Read the studies that have records, the one that the page speaks of first: the newest with enough seeds."""
+    found = [load_tournament(rules, results, resamples) for rules in (SECOND, FIRST)]
+    return sorted((each for each in found if each is not None), key=lambda each: each.field is None)

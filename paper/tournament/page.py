@@ -14,16 +14,21 @@ from adept.report.style import looks
 from adept.report.wording import counted, interval, listing, markdown, number, percent
 from paper.measures import ROOT
 from paper.tournament.answers import CHOICES, KL_RULES, answers, tasks_of
-from paper.tournament.field import BANDIT, HINDSIGHT, STUDY, Field, Tournament
+from paper.tournament.field import BANDIT, HINDSIGHT, Field, Tournament
 from paper.verdicts import FAILS, HOLDS
 from paper.words import NOT_RUN, percent_interval, points, table
 
-FIGURES = ROOT / "results" / STUDY / "figures"
 NO_LOSS_WORDS = {HOLDS: "yes", FAILS: "no"}
 
 
-def tournament_blocks(tournament: Tournament | None) -> dict[str, str]:
-    """Return the blocks of the tournament by name."""
+def figures_of(tournament: Tournament) -> Path:
+    """Return the folder of a study's figures."""
+    return ROOT / "results" / tournament.rules.study / "figures"
+
+
+def tournament_blocks(tournament: Tournament | None, earlier: Tournament | None = None) -> dict[str, str]:
+    """Return the blocks of the tournament by name; of an earlier one there is a table."""
+    before = earlier_block(earlier)
     if tournament is None or tournament.field is None:
         none = NOT_RUN if tournament is None else f"*Under way.* {state(tournament)}"
         return {
@@ -32,15 +37,26 @@ def tournament_blocks(tournament: Tournament | None) -> dict[str, str]:
             "tournament-grid": NOT_RUN,
             "tournament-quarters": NOT_RUN,
             "tournament-tasks": NOT_RUN,
+            "tournament-earlier": before,
         }
     field = tournament.field
     return {
-        "tournament": "\n\n".join([advice(tournament), method_table(field), state(tournament), pictures()]),
+        "tournament": "\n\n".join([advice(tournament), method_table(field), state(tournament), pictures(tournament)]),
         "tournament-answers": answer_table(tournament),
         "tournament-grid": grid_block(tournament),
         "tournament-quarters": quarter_table(field),
         "tournament-tasks": task_table(field),
+        "tournament-earlier": before,
     }
+
+
+def earlier_block(earlier: Tournament | None) -> str:
+    """Return what an earlier study came to, or how far a later one is."""
+    if earlier is None:
+        return NOT_RUN
+    if earlier.field is None:
+        return f"The study {earlier.rules.study} is under way. {state(earlier)}"
+    return f"{method_table(earlier.field)}\n\n{state(earlier)}"
 
 
 def advice(tournament: Tournament) -> str:
@@ -50,7 +66,7 @@ def advice(tournament: Tournament) -> str:
     lines = [choose(field).text for choose in CHOICES]
     lines += [standing(field, name) for name in (*HINDSIGHT, BANDIT) if field.has(name)]
     ours = [name for name in HINDSIGHT if field.has(name)]
-    if ours:
+    if ours and not field.rules.paired:
         lines.append(f"With runs paired by seed, which was not declared beforehand: {'; '.join(paired(field, ours))}.")
     rules = [rule for rule in KL_RULES if field.has(rule)]
     if ours and rules:
@@ -73,11 +89,11 @@ def advice(tournament: Tournament) -> str:
 
 def standing(field: Field, name: str) -> str:
     """Say how a method compares with the preset."""
-    chance = field.analysis.methods[name].improvement
+    same = " of the same seed" if field.rules.paired else ""
     return (
         f"{field.label(name)}: a mean score of {points(field.gap(name, field.baseline))} against the preset, for "
-        f"{percent(field.compute(name))} of its update FLOPs. A run of it is better than one of the preset with "
-        f"probability {interval(chance)}."
+        f"{percent(field.compute(name))} of its update FLOPs. A run of it is better than one of the preset{same} with "
+        f"probability {interval(field.chance(name))}."
     )
 
 
@@ -118,7 +134,7 @@ def method_table(field: Field) -> str:
             percent_interval(result.aggregates["mean-score"]["iqm"]),
             percent_interval(result.aggregates["final-score"]["iqm"]),
             percent(field.compute(name)), percent(field.processor(name)),
-            "" if first or not result.improvement else interval(result.improvement),
+            "" if first or not field.chance(name) else interval(field.chance(name)),
             "" if first or not field.tells_tasks_apart else f"{better} / {worse}",
             "" if first else NO_LOSS_WORDS.get(field.no_loss(name), "not shown"),
         ])  # fmt: skip
@@ -156,9 +172,9 @@ def _name(tournament: Tournament, name: str) -> str:
     return known.get(name, name)
 
 
-def pictures() -> str:
+def pictures(tournament: Tournament) -> str:
     """Return the two figures."""
-    folder = Path("..") / FIGURES.relative_to(ROOT)
+    folder = Path("..") / figures_of(tournament).relative_to(ROOT)
     return (
         f"![Score against update FLOPs]({folder.as_posix()}/score-against-compute.png)\n\n"
         f"![Differences to the preset by task]({folder.as_posix()}/per-task-differences.png)"

@@ -17,7 +17,18 @@ from adept.studies.grid import load_study
 from adept.studies.results import pack
 from paper.tournament import page
 from paper.tournament.answers import answers, where_compute_is_dear, where_samples_are_dear
-from paper.tournament.field import DROPPED_FIRST, GRID, STUDY, Tournament, build, load_tournament, make_field, select
+from paper.tournament.field import (
+    FIRST,
+    SECOND,
+    Tournament,
+    build,
+    load_tournament,
+    load_tournaments,
+    make_field,
+    select,
+)
+
+WITH_GRID = replace(FIRST, grid="grid")
 
 TASKS = ("a/One", "a/Two")
 SEEDS = (1, 2, 3, 4, 5)
@@ -39,7 +50,7 @@ def comparison(
 ) -> Comparison:
     """Methods by their ends on both tasks and their FLOPs; those that are called hindsight or ucb are adaptive."""
     methods = [ComparedMethod(name, name, CONFIG if name.startswith(("preset", "k", "rate")) and "kl" not in name
-                      else replace(CONFIG, scheduler="hindsight"), STUDY if name in ends else GRID)
+                      else replace(CONFIG, scheduler="hindsight"), FIRST.study if name in ends else "grid")
                for name in (*ends, *grid)]  # fmt: skip
     runs = [run(name, task, seed, values[index] + shift, values[2])
             for name, values in {**ends, **grid}.items() for index, task in enumerate(TASKS)
@@ -92,12 +103,13 @@ def test_nothing_is_said_of_fewer_than_five_complete_seeds():
     assert build(comparison(FIELD, {}), 50).field is not None
 
 
-def test_the_order_is_that_of_the_studys_file():
-    study = load_study("tournament")
-    comment = study.text[study.text.index("in this order") : study.text.index("name =")]
+@pytest.mark.parametrize("rules", [FIRST, SECOND])
+def test_the_order_is_that_of_the_studys_file(rules):
+    study = load_study(rules.study)
+    comment = study.text[study.text.index("in this order") : study.text.index("The page speaks")]
     named = re.findall(r"(?<![\w/-])[\w/-]+(?![\w/-])", comment)
     known = {*study.tasks, *(method.name for method in study.methods)}
-    assert [name for name in named if name in known] == [name for name in DROPPED_FIRST if name in known]
+    assert [name for name in named if name in known] == list(rules.dropped_first)
 
 
 def test_scores_are_shares_of_what_the_preset_learned():
@@ -162,7 +174,7 @@ def test_processor_time_is_compared_between_runs_of_one_commit_and_one_processor
 
 
 def test_questions_are_answered_by_their_rules():
-    found = build(comparison(FIELD, PAIRS), 200)
+    found = build(comparison(FIELD, PAIRS), 200, WITH_GRID)
     verdicts = [(answer.question, answer.verdict) for answer in answers(found)]
     named = {name: [verdict for question, verdict in verdicts if f" {name}:" in question] for name in FIELD}
     # Better in every run; as many FLOPs as the preset; nowhere worse; ahead of the rule by KL, with as many FLOPs;
@@ -177,7 +189,7 @@ def test_questions_are_answered_by_their_rules():
 
 
 def test_the_best_pairs_are_picked_after_the_fact():
-    grid = build(comparison(FIELD, PAIRS), 200).grid
+    grid = build(comparison(FIELD, PAIRS), 200, WITH_GRID).grid
     assert grid is not None
     assert grid.fixed_pairs() == ["preset", "k3", "rate3", "k1"]
     assert grid.best_pairs() == {"a/One": "rate3", "a/Two": "k1"}
@@ -220,7 +232,7 @@ def test_tasks_are_not_tested_with_too_few_seeds():
 
 
 def test_the_sentences_compare_with_the_rule_by_kl_the_pairs_and_the_clock():
-    lines = page.advice(build(comparison(FIELD, PAIRS), 200)).splitlines()
+    lines = page.advice(build(comparison(FIELD, PAIRS), 200, WITH_GRID)).splitlines()
     assert len(lines) == 10
     # Runs of one seed differ from the preset's by the same amount: paired, nothing is uncertain.
     assert "hindsight-samples +50.0 % \\[+50.0, +50.0\\], 10 runs ahead, 0 equal and 0 behind" in lines[5]
@@ -247,7 +259,7 @@ def test_the_table_counts_and_says_what_is_missing():
     assert "110 %" in row
     assert "| 40 % | 40 % | 1.00 [1.00, 1.00] | 2 / 0 | yes |" in row
     lacking = without(comparison(FIELD, {}), ("preset", "a/One", 5))
-    partly = Tournament(lacking, make_field(lacking, select(lacking, FIELD), 5, 200), None)
+    partly = Tournament(lacking, make_field(lacking, select(lacking, FIELD, ()), 5, 200), None)
     assert "with 4 of 5 seeds: 48 runs" in page.state(partly)
     nothing = build(replace(lacking, runs=tuple(replace(one, state="failed") for one in lacking.runs)), 200)
     assert page.tournament_blocks(nothing)["tournament"].startswith("*Under way.* 0 of 60 runs")
@@ -264,13 +276,13 @@ def test_blocks_and_figures_follow_from_packed_records(tmp_path: Path):
         ("hindsight-samples", "hindsight (samples)", {"scheduler": "hindsight", "arms": [4]}, 0.9, 0.2),
         ("ucb", "ADEPT(U)", {"scheduler": "ucb", "arms": [4, 2, 1]}, 0.8, 0.3),
     ]
-    folder = tmp_path / STUDY
+    folder = tmp_path / FIRST.study
     write_study(folder, methods, ["minigrid/LavaGapS7", "minigrid/Empty-16x16"], [1, 2], iterations=12)
     file = folder / "study.toml"
-    file.write_text(file.read_text().replace('"synthetic"', f'"{STUDY}"').replace(
+    file.write_text(file.read_text().replace('"synthetic"', f'"{FIRST.study}"').replace(
         "baseline =", 'criterion = "mean-score"\nbaseline ='))  # fmt: skip
     pack(folder)
-    found, again = (load_tournament(tmp_path, 200) for _ in range(2))
+    found, again = (load_tournament(FIRST, tmp_path, 200) for _ in range(2))
     assert found is not None
     blocks = page.tournament_blocks(found)
     assert blocks == page.tournament_blocks(again)
@@ -284,3 +296,35 @@ def test_blocks_and_figures_follow_from_packed_records(tmp_path: Path):
     assert page.summary_table(found).count("\n") == 4
     names = [drawing.name for drawing in page.tournament_drawings(found)]
     assert names == ["score-against-compute", "per-task-differences"]
+    assert load_tournament(SECOND, tmp_path, 200) is None
+    assert [each.rules for each in load_tournaments(tmp_path, 200)] == [FIRST]
+
+
+def test_the_page_speaks_of_the_newest_study_with_enough_seeds_and_shows_the_other():
+    found = comparison(FIELD, {})
+    first, second = build(found, 50), replace(build(found, 50), rules=SECOND)
+    blocks = page.tournament_blocks(second, first)
+    assert "results/tournament-2/figures" in blocks["tournament"]
+    assert blocks["tournament-earlier"].startswith(page.method_table(first.field))
+    assert "with 5 of 5 seeds" in blocks["tournament-earlier"]
+    begun = build(without(found, ("preset", "a/One", 1)), 50)
+    told = page.tournament_blocks(first, replace(begun, rules=SECOND))["tournament-earlier"]
+    assert told.startswith("The study tournament-2 is under way. 59 of 60 runs are finished.")
+
+
+def test_runs_are_compared_with_those_of_the_same_seed_where_that_is_declared():
+    """Runs differ by seed as much as methods do: unpaired nothing is shown, paired everything is."""
+    near = {name: (102.0, 102.0, 4.0) if name == "hindsight-samples" else values for name, values in FIELD.items()}
+    spread = comparison(near, {})
+    runs = tuple(replace(one, score=one.score + 40 * one.seed) for one in spread.runs)
+    methods = tuple(replace(method, source=SECOND.study) for method in spread.methods)
+    plain = build(replace(spread, runs=runs), 200).field
+    paired = build(replace(spread, runs=runs, methods=methods), 200, SECOND).field
+    assert plain is not None
+    assert paired is not None
+    assert plain.chance("hindsight-samples").low < 0.5 < plain.chance("hindsight-samples").high
+    assert not plain.better("hindsight-samples")
+    assert paired.chance("hindsight-samples").low == paired.chance("hindsight-samples").value == 1
+    assert paired.better("hindsight-samples")
+    assert "of the same seed" in page.standing(paired, "hindsight-samples")
+    assert "which was not declared" not in page.advice(Tournament(spread, paired, None, 0, SECOND))

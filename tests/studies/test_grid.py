@@ -120,7 +120,7 @@ def test_less_or_other_does_not_continue(study, old, new, message):
 # The studies that come with the package, against the paper's tables and SPEC.
 
 
-NO_RIVALS = {"controller", "demo", "smoke", "tournament", "tournament-grid", "procgen-watch"}
+NO_RIVALS = {"controller", "demo", "smoke", "tournament", "tournament-2", "tournament-grid", "procgen-watch"}
 
 
 @pytest.mark.parametrize("name", sorted(set(shipped_studies()) - NO_RIVALS))
@@ -240,8 +240,9 @@ def test_a_shipped_study_declares_what_decides(name):
     assert "\ncriterion = " in load_study(name).text
 
 
-def test_the_tournament_is_held_out_and_relative_to_the_preset():
-    study = load_study("tournament")
+@pytest.mark.parametrize(("name", "rule"), [("tournament", {"critic": "shared"}), ("tournament-2", {})])
+def test_the_tournament_is_held_out_and_relative_to_the_preset(name, rule):
+    study = load_study(name)
     developed = {"pybullet/HalfCheetah", "pybullet/Walker2D", "minigrid/DoorKey-6x6", "CartPole", "Pendulum"}
     assert len(study.tasks) == 12
     assert not [task for task in study.tasks for name in developed if name in task]
@@ -256,5 +257,16 @@ def test_the_tournament_is_held_out_and_relative_to_the_preset():
         epochs = standard.arms[0]
         assert study.config("ucb", task, 101).arms == tuple(dict.fromkeys((epochs, max(1, round(epochs / 2)), 1)))
         assert study.config("k3-rate3", task, 101).learning_rate == pytest.approx(3 * standard.learning_rate)
-        assert study.config("hindsight-compute", task, 101).scheduler_options == {"dear": "compute"}
+        assert study.config("hindsight-compute", task, 101).scheduler_options == {"dear": "compute", **rule}
         assert study.config("target-kl", task, 101).stopping == {"target-kl": 0.02}
+
+
+def test_the_second_tournament_has_other_seeds_and_the_grid_some_of_them():
+    first, second, grid = (load_study(name) for name in ("tournament", "tournament-2", "tournament-grid"))
+    assert not set(second.seeds) & {111, 112, 113, 114, 115}
+    assert (second.tasks, dict(second.steps)) == (first.tasks, dict(first.steps)) == (grid.tasks, dict(grid.steps))
+    assert grid.seeds == second.seeds[:5]
+    configs = [study.config(method.name, "pybullet/Ant", 116) for study in (second, grid) for method in study.methods]
+    fixed = [config for config in configs if config.scheduler == "fixed" and not config.stopping]
+    pairs = [(config.arms[0], round(config.learning_rate, 9)) for config in fixed]
+    assert sorted(pairs) == sorted((epochs, round(2e-4 * factor, 9)) for epochs in (10, 3, 1) for factor in (1, 3, 10))
