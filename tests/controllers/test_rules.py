@@ -179,6 +179,15 @@ def test_noise_keeps_the_stride_within_a_factor_of_three(dear):
     assert kept / 400 >= 0.95
 
 
+def test_noise_keeps_the_critic_within_a_factor_of_three():
+    rng, kept = np.random.default_rng(1), 0
+    for _ in range(200):
+        rule = Hindsight(10)
+        noise = [Evidence(critic_slope=z, critic_slope_z=z, explained_variance=0.5) for z in rng.standard_normal(300)]
+        kept += all(rule.step(each).critic_stride <= 3 for each in noise)
+    assert kept / 200 >= 0.95
+
+
 def test_kl_rate_by_hand():
     rule = KLRate(3, target=0.01)
     kls = (0.021, 0.02, 0.005, 0.0049, 0.0049, 0.0, None, NAN, INF)
