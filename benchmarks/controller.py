@@ -32,9 +32,11 @@ PAGE = Path(__file__).parents[1] / "docs" / "hindsight.md"
 BEGIN, END = "<!-- controller experiments -->", "<!-- end of controller experiments -->"
 BASELINE = "preset"
 SETTINGS = {
-    "samples": "the default",
-    "compute": "the default of `compute`",
-    "blind-at-0": "the default, slopes not counted at an explained variance ≤ 0",
+    "critic": "the default",
+    "critic-compute": "the default of `compute`",
+    "samples": "one stride for actor and critic (`critic` = `shared`), as in the first tournament",
+    "compute": "`compute` so",
+    "blind-at-0": "`samples`, slopes not counted at an explained variance ≤ 0",
     "blind-at-0-compute": "`compute` so",
     "critic-1": "`blind-at-0`, the critic's slope added, within ±1",
     "critic-2": "`blind-at-0`, the critic's slope added, within ±2",
@@ -99,10 +101,10 @@ TABLES = (
 )
 """Baseline, settings and heading of each table."""
 SHOWN = (
-    "samples", "compute", "gain-0.1", "gain-1", "no-guard", "blind-at-0", "actor-alone", "per-rollout", "epochs-1",
-    "epochs-2", "epochs-3", "epochs-5", "pace-0.25", "always", "compute-beta-0.5", "compute-beta-0", "look-ahead",
-    "look-ahead-back", "one-slope", "one-slope-smoothing-4", "sequential", "critic-2", "fixed-rate-2",
-    "fixed-half-rate-2", "fixed-third-rate-3",
+    "critic", "critic-compute", "samples", "compute", "gain-0.1", "gain-1", "no-guard", "blind-at-0", "actor-alone",
+    "per-rollout", "epochs-1", "epochs-2", "epochs-3", "epochs-5", "pace-0.25", "always", "compute-beta-0.5",
+    "compute-beta-0", "look-ahead", "look-ahead-back", "one-slope", "one-slope-smoothing-4", "sequential", "critic-2",
+    "fixed-rate-2", "fixed-half-rate-2", "fixed-third-rate-3",
 )  # fmt: skip
 """The settings in docs/hindsight.md: each answers a question."""
 Row = dict[str, str]
