@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from adept.probe.placebo import preference
+from adept.report.scales import MARGIN
 from adept.report.statistics import Estimate, aggregate
 from adept.report.wording import interval, markdown, number, percent
 from paper import choices
 from paper.claims import all_claims
 from paper.measures import RESAMPLES, Evidence, difference
-from paper.tournament.answers import where_samples_are_dear
+from paper.tournament.answers import where_compute_is_dear, where_samples_are_dear
 from paper.tournament.field import Tournament
 from paper.tournament.page import summary_table, tournament_blocks
 from paper.verdicts import FAILS, HOLDS, NOT_SHOWN, Claim
@@ -154,12 +155,17 @@ def scale_of_scores(tournament: Tournament | None) -> str:
     """Say how the README's table is to be read, and whether anything in it is shown to be better than the preset."""
     assert tournament is not None
     assert tournament.field is not None
-    better = where_samples_are_dear(tournament.field).name
-    found = "No setting is" if better is None else f"{tournament.field.label(better)} is"
+    field = tournament.field
+    better, cheaper = where_samples_are_dear(field).name, where_compute_is_dear(field).name
+    found = "No setting is" if better is None else f"{field.label(better)} is"
+    saved = "" if cheaper is None else (
+        f" **{field.label(cheaper)} loses less than {percent(MARGIN)} for {percent(field.compute(cheaper))} of the "
+        "update compute.**"
+    )  # fmt: skip
     return (
         "None of these tasks was used in development, and each method has one setting for all of them. A score of "
         "100 % is what the preset learns on average. The table shows interquartile means over tasks and seeds with "
-        f"95 % intervals. **{found} shown to score higher than the preset over all tasks.**"
+        f"95 % intervals. **{found} shown to score higher than the preset over all tasks.**{saved}"
     )
 
 

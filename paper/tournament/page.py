@@ -236,12 +236,13 @@ def task_table(field: Field) -> str:
 
 
 def summary_table(tournament: Tournament | None) -> str:
-    """Return the README's table: the preset, hindsight and the paper's bandit; empty where there are no runs."""
+    """Return the README's table: the preset, hindsight, the bandit and what is shown to be best; empty without runs."""
     field = tournament.field if tournament else None
     if field is None:
         return ""
     rows = []
-    for name in (field.baseline, *HINDSIGHT, BANDIT):
+    best = [name for choose in CHOICES if (name := choose(field).name) is not None]
+    for name in dict.fromkeys((field.baseline, *HINDSIGHT, *best, BANDIT)):
         if field.has(name):
             result = field.analysis.methods[name]
             scores = [percent_interval(result.aggregates[measure]["iqm"]) for measure in ("mean-score", "final-score")]
