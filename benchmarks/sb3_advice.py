@@ -40,14 +40,22 @@ POOLED = ("Hopper-v4",)
 EPOCHS = (3, 10, 20)
 RATES = (1e-4, 3e-4, 1e-3)
 GRID = tuple(f"fixed-{epochs}-{rate:g}" for epochs, rate in itertools.product(EPOCHS, RATES))
-QUESTION = ("default", "hindsight", "hindsight-compute")
+HINDSIGHT: dict[str, dict[str, str]] = {
+    "hindsight": {},
+    "hindsight-compute": {"dear": "compute"},
+    "shared": {"critic": "shared"},
+    "shared-compute": {"dear": "compute", "critic": "shared"},
+}
+"""Options of the hindsight controller by method."""
+QUESTION = ("default", *HINDSIGHT)
+TIMED = ("default", "shared", "shared-compute")
+"""Methods whose processor time is compared: all others were run later, on other machines than the default."""
 CELLS = tuple("default" if cell == "fixed-10-0.0003" else cell for cell in GRID)
 """The grid, whose middle is the default."""
 METHODS = tuple(dict.fromkeys((*QUESTION, *CELLS)))
-LABELS = {
-    "default": "default: K = 10, learning rate 0.0003",
-    "hindsight": '`"hindsight"`',
-    "hindsight-compute": '`"hindsight"`, `"dear": "compute"`',
+LABELS = {"default": "default: K = 10, learning rate 0.0003"} | {
+    method: ", ".join(['`"hindsight"`', *(f'`"{name}": "{value}"`' for name, value in options.items())])
+    for method, options in HINDSIGHT.items()
 }
 SEEDS = (1, 2, 3, 4, 5)
 COLUMNS = ("step", "gradient_steps", "episode_return", "seconds", "cpu_seconds", "epochs", "stride")
@@ -59,10 +67,8 @@ def settings(method: str) -> tuple[dict[str, Any], list[Any]]:
 
     if method == "default":
         return {}, []
-    if method == "hindsight":
-        return {}, [AdeptCallback("hindsight", verbose=0)]
-    if method == "hindsight-compute":
-        return {}, [AdeptCallback({"name": "hindsight", "dear": "compute"}, verbose=0)]
+    if method in HINDSIGHT:
+        return {}, [AdeptCallback({"name": "hindsight", **HINDSIGHT[method]}, verbose=0)]
     _, epochs, rate = method.split("-", 2)
     return {"n_epochs": int(epochs), "learning_rate": float(rate)}, []
 
@@ -203,8 +209,7 @@ def table(found: Mapping[str, Mapping[str, Sequence[dict[str, float]]]]) -> str:
                     _error(runs, "mean"),
                     f"{better} of {len(CELLS)}" if complete else "",
                     _share(runs, methods, "gradient_steps"),
-                    # The grid's runs were made later, on other machines than the default's.
-                    _share(runs, methods, "cpu_seconds") if method in QUESTION else "",
+                    _share(runs, methods, "cpu_seconds") if method in TIMED else "",
                 )
                 lines.append(f"| {' | '.join(cells)} |")
     if missing:

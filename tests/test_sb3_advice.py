@@ -34,20 +34,22 @@ def test_the_best_cell_is_named_once_the_grid_is_complete(tmp_path: Path) -> Non
         for number, method in enumerate(sb3_advice.CELLS):  # the default, fifth of nine, has a mean return of 40 + seed
             record(tmp_path, method, seed, (0.0, 20.0 * number + 2 * seed), 640, 4.0)
         record(tmp_path, "hindsight", seed, (0.0, 126.0), 320, 3.0)  # a mean of 63, behind the cells with 73 and 83
-    default, hindsight, best, _, note = rows(tmp_path)
+        record(tmp_path, "shared", seed, (0.0, 20.0), 320, 3.0)  # a mean of 10, behind all but the first cell's 3
+    default, hindsight, shared, best, _, note = rows(tmp_path)
     # The seeds' means are 41 to 45: their standard deviation is √2.5, and its error √0.5.
     assert default[1:] == ["default: K = 10, learning rate 0.0003", "86 ± 1", "43 ± 1", "4 of 9", "100 %", "100 %"]
-    assert hindsight[1:] == ['`"hindsight"`', "126 ± 0", "63 ± 0", "2 of 9", "50 %", "75 %"]
+    assert hindsight[1:] == ['`"hindsight"`', "126 ± 0", "63 ± 0", "2 of 9", "50 %", ""]
+    assert shared[1:] == ['`"hindsight"`, `"critic": "shared"`', "20 ± 0", "10 ± 0", "8 of 9", "50 %", "75 %"]
     assert best[1:4] == ["best of the grid: K = 20, learning rate 0.001", "166 ± 1", "83 ± 1"]
     assert best[4:] == ["0 of 9", "100 %", ""]  # the grid's processor time is that of other machines
-    assert note == ["170 of 220 runs are missing."]  # those of `hindsight-compute`, and of three other tasks
+    assert note == ["205 of 260 runs are missing."]  # those of the two others, and of three other tasks
 
 
 def test_missing_runs_are_said_and_no_best_cell_is_named(tmp_path: Path) -> None:
     record(tmp_path, "default", 1, (10.0, 30.0), 640, 4.0)
     default, _, note = rows(tmp_path)
     assert default[1:] == ["default: K = 10, learning rate 0.0003 (1 of 5 seeds)", "30", "20", "", "100 %", "100 %"]
-    assert note == ["219 of 220 runs are missing."]
+    assert note == ["259 of 260 runs are missing."]
 
 
 def test_the_page_says_what_the_records_say() -> None:
