@@ -234,7 +234,8 @@ def test_an_update_that_the_guard_undoes_does_not_end_the_run(fast: bool) -> Non
     next(records)
     before = trainer.learner.parameters().clone()
     plan = trainer.planner.plan
-    trainer.planner.plan = lambda *given: replace(plan(*given), learning_rate=1e30)  # type: ignore[method-assign]
+    absurd = {"learning_rate": 1e30, "critic_learning_rate": 1e30}
+    trainer.planner.plan = lambda *given: replace(plan(*given), **absurd)  # type: ignore[method-assign]
     blown = next(records)
     trainer.planner.plan = plan  # type: ignore[method-assign]
     assert torch.equal(trainer.learner.parameters(), before)
