@@ -63,6 +63,7 @@ class Planner:
         self.controller: Controller | None = None
         if config.scheduler in CONTROLLERS:
             self.controller = make_controller(config.scheduler, max(config.arms), seed=seed, **options)
+            self.controller.begin(config.learning_rate)
         else:
             self.scheduler = paper_scheduler(config.scheduler, config.arms, seed=seed, **options)
         self._augmentations = ALGORITHMS[config.algo].augmentations

@@ -94,6 +94,9 @@ class Controller(ABC):
         """The options of this rule; a saved state can be loaded only with the same ones."""
         return {}
 
+    def begin(self, learning_rate: float) -> None:  # noqa: B027
+        """Take note of the scheduled learning rate of the first update, where the loop knows it; before any step."""
+
     def step(self, evidence: Evidence | None) -> Choice:
         """Return epochs and stride of the next update, given measurements of the last one (None: there are none)."""
         return self._choose(None if evidence is None else _finite(evidence))

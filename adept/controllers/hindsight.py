@@ -78,7 +78,8 @@ class Hindsight(Controller):
     "samples": every update makes the preset's K epochs and the stride, the factor of the learning rate, is exp(x).
     "compute": each update with Z ≤ deadband, that is, not known to stop short, lowers ln K' by `pace`, from K to
     share·K, at least 2. The stride exp(x)·K/K', at most 32, makes up for the epochs saved, and the critic's likewise.
-    Nothing is saved while there is no signal.
+    Nothing more is saved while there is no signal. Where the loop tells its learning rate (`begin`), the first update
+    already trades epochs for stride, at the same distance, as far as the learning rate stays within `trade_rate`.
 
     Guard: an update with a KL above `kl_limit` counts as Z = -3 whatever its slope, and an epoch with a KL above
     `kl_stop` ends the update it is in; where the loop can, that epoch is undone.
@@ -93,6 +94,7 @@ class Hindsight(Controller):
         pace: with `dear="compute"`, how much ln K falls with an update that did not stop short.
         kl_limit: KL above which an update counts as having overshot.
         kl_stop: KL at which an update ends.
+        trade_rate: with `dear="compute"`, the learning rate up to which epochs are traded for stride at once; 0: never.
         critic: "own" lets a critic that lags have a longer stride, "shared" never.
         seed: not used.
     """
@@ -112,6 +114,7 @@ class Hindsight(Controller):
         pace: float = 0.1,
         kl_limit: float = 0.05,
         kl_stop: float = 0.1,
+        trade_rate: float = 1e-3,
         critic: str = "own",
         seed: int = 0,
     ) -> None:
@@ -128,6 +131,7 @@ class Hindsight(Controller):
         self._pace = real_number("pace", pace, at_least=0, at_most=10, example=0.1)
         self._kl_limit = real_number("kl_limit", kl_limit, above=0, example=0.05)
         self._kl_stop = real_number("kl_stop", kl_stop, above=0, example=0.1)
+        self._trade_rate = real_number("trade_rate", trade_rate, at_least=0, example=1e-3)
         self._critic_has = critic
         self._x = self._z = self._saved = 0.0
         self._slopes, self._critic_slopes = _Slopes(), _Slopes()
@@ -150,8 +154,14 @@ class Hindsight(Controller):
             "pace": self._pace,
             "kl_limit": self._kl_limit,
             "kl_stop": self._kl_stop,
+            "trade_rate": self._trade_rate,
             "critic": self._critic_has,
         }
+
+    def begin(self, learning_rate: float) -> None:
+        """Trade epochs for stride at once, where compute is dear and the learning rate leaves room for it."""
+        if self._dear == "compute" and self._trade_rate > learning_rate > 0:
+            self._saved = min(math.log(self._trade_rate / learning_rate), -math.log(self._share))
 
     @property
     def wants_slope(self) -> bool:

@@ -15,7 +15,7 @@ from adept.hindsight.advice import Advice, advise
 from adept.hindsight.estimates import Groups, time_groups
 from adept.hindsight.judge import Judge, LogProbs, ModuleWeights, Parameters, as_numpy, explained_variance
 from adept.hindsight.verdict import Verdict
-from adept.schedulers.validation import whole_number
+from adept.schedulers.validation import real_number, whole_number
 
 if TYPE_CHECKING:
     from torch import nn
@@ -39,6 +39,7 @@ class Hindsight:
         epochs: epochs per update that the loop was tuned for.
         control: set epochs and stride. With False the plan is always (epochs, 1), and updates are only judged.
         dear: what the controller saves, "samples" or "compute" (see `adept.controllers.Hindsight`).
+        learning_rate: that of the loop's first update. With `dear="compute"` epochs are then traded for it at once.
         host_copy: keep the copies of the parameters on the host, to save device memory; each judged policy then costs
             two transfers.
         gains_every: iterations between two measurements of gains (`verdict.update_worth`, `by_length`, `by_epoch`).
@@ -54,11 +55,14 @@ class Hindsight:
         *,
         control: bool = True,
         dear: str = "samples",
+        learning_rate: float | None = None,
         host_copy: bool = False,
         gains_every: int = 10,
         **options: Any,
     ) -> None:
         self.controller: Controller = make_controller("hindsight", epochs, dear=dear, **options)
+        if learning_rate is not None:
+            self.controller.begin(real_number("learning_rate", learning_rate, above=0, example=3e-4))
         self.control = control
         self.verdict: Verdict | None = None
         """what the last rollout said of the update before it"""

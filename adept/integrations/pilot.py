@@ -121,11 +121,13 @@ class Pilot:
         self._rows: list[dict[str, float]] = []
         self._failure = ""
 
-    def attach(self, epochs: int, weights: Weights[Any] | None) -> None:
-        """Meet the host: its own epochs per update, and the parameters to judge."""
+    def attach(self, epochs: int, weights: Weights[Any] | None, learning_rate: float | None = None) -> None:
+        """Meet the host: its own epochs per update, the parameters to judge, and its learning rate, where known."""
         if epochs != self._epochs:
             self._epochs, self.choice = epochs, Choice(epochs)
             self._rebuild(epochs)
+        if isinstance(self.chooser, Controller) and not self._steps and learning_rate is not None:
+            self.chooser.begin(learning_rate)
         if self._judge is None and self.watch and weights is not None and not self._failure:
             self._judge = Judge(weights)
         if self._judge is None and isinstance(self.chooser, Controller):

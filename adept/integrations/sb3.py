@@ -111,7 +111,7 @@ class AdeptCallback(BaseCallback):
             self.pilot.forget()
         self._carried_out = last is None or not last.is_of(model) or not last.waits
         self._update = _Update(model, self.pilot)
-        self.pilot.attach(model.n_epochs, _weights(model))
+        self.pilot.attach(model.n_epochs, _weights(model), float(model.lr_schedule(1.0)))
         chooser, kept = self._kept
         if state and self.pilot.controls and not (self.pilot.chooser is chooser and state is kept):
             self.pilot.load_state_dict(state, forget=f"`del model.{STATE}`")

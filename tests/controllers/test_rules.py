@@ -72,6 +72,20 @@ def test_where_compute_is_dear_epochs_come_down_where_the_update_did_not_stop_sh
     assert fewest == [1, 2, 2, 2, 2, 2, 3, 3, 6]
 
 
+def test_where_compute_is_dear_epochs_are_traded_at_once_as_far_as_the_learning_rate_allows():
+    """10 epochs at 3e-4 become 3 at 1e-3, and at 5e-4 they become 5; at 1e-3 and with samples dear they stay."""
+    for rate, epochs in ((3e-4, 3), (1e-5, 3), (5e-4, 5), (9e-4, 9), (1e-3, 10), (0.01, 10)):
+        rule = Hindsight(10, dear="compute")
+        rule.begin(rate)
+        assert rule.step(None) == Choice(epochs, pytest.approx(10 / epochs))
+    for rule in (Hindsight(10), Hindsight(10, dear="compute", trade_rate=0.0)):
+        rule.begin(3e-4)
+        assert rule.step(None) == Choice(10, 1.0)
+    four = Hindsight(4, dear="compute")
+    four.begin(2e-4)
+    assert four.step(None) == Choice(2, 2.0)
+
+
 def test_no_epochs_are_saved_without_a_signal():
     rule = Hindsight(10, dear="compute")
     for evidence in (None, Evidence(), Evidence(kl=0.01), Evidence(slope_z=0.0, explained_variance=-0.5)):
