@@ -33,7 +33,8 @@ BEGIN, END = "<!-- controller experiments -->", "<!-- end of controller experime
 BASELINE = "preset"
 SETTINGS = {
     "critic": "the default",
-    "critic-compute": "the default of `compute`",
+    "trade": "the default of `compute`; differs from the next only where the learning rate is below 0.001",
+    "critic-compute": "`compute`, nothing traded at once",
     "kl-0.025": "the default, a KL above 0.025 counts as overshooting",
     "kl-0.025-gain-1": "the same, gain 1",
     "samples": "one stride for actor and critic (`critic` = `shared`), as in the first tournament",
@@ -103,10 +104,10 @@ TABLES = (
 )
 """Baseline, settings and heading of each table."""
 SHOWN = (
-    "critic", "critic-compute", "kl-0.025", "kl-0.025-gain-1", "samples", "compute", "gain-0.1", "gain-1", "no-guard",
-    "blind-at-0", "actor-alone", "per-rollout", "epochs-1", "epochs-2", "epochs-3", "epochs-5", "pace-0.25", "always",
-    "compute-beta-0.5", "compute-beta-0", "look-ahead", "look-ahead-back", "one-slope", "one-slope-smoothing-4",
-    "sequential", "critic-2", "fixed-rate-2", "fixed-half-rate-2", "fixed-third-rate-3",
+    "critic", "trade", "critic-compute", "kl-0.025", "kl-0.025-gain-1", "samples", "compute", "gain-0.1", "gain-1",
+    "no-guard", "blind-at-0", "actor-alone", "per-rollout", "epochs-1", "epochs-2", "epochs-3", "epochs-5",
+    "pace-0.25", "always", "compute-beta-0.5", "compute-beta-0", "look-ahead", "look-ahead-back", "one-slope",
+    "one-slope-smoothing-4", "sequential", "critic-2", "fixed-rate-2", "fixed-half-rate-2", "fixed-third-rate-3",
 )  # fmt: skip
 """The settings in docs/hindsight.md: each answers a question."""
 Row = dict[str, str]

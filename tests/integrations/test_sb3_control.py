@@ -79,6 +79,25 @@ def test_a_stride_of_its_own_moves_what_only_the_critic_has():
     assert len(moved) == 4
 
 
+def test_where_compute_is_dear_epochs_are_traded_at_the_models_learning_rate(tmp_path):
+    """Ten epochs at 5e-4 become five at 1e-3, at once; a loaded model goes on where it was."""
+    chosen = {"name": "hindsight", "dear": "compute"}
+    model = build(PPO, learning_rate=5e-4, n_epochs=10)
+    callback = AdeptCallback(chosen, verbose=0)
+    model.learn(ROLLOUT, callback)
+    assert callback.pilot.choice == Choice(5, 2.0)
+    state = callback.pilot.chooser._saved = 0.3
+    callback.pilot.step()
+    model.adept_state = callback.pilot.state_dict()
+    model.save(tmp_path / "model")
+    loaded = AdeptCallback(chosen, verbose=0)
+    PPO.load(tmp_path / "model", model.env).learn(1, loaded, reset_num_timesteps=False)
+    assert loaded.pilot.chooser._saved == pytest.approx(state, abs=0.11)
+    plain = AdeptCallback("hindsight", verbose=0)
+    build(PPO, learning_rate=5e-4, n_epochs=10).learn(ROLLOUT, plain)
+    assert plain.pilot.choice == Choice(10, 1.0)
+
+
 class SaveAtRolloutEnd(BaseCallback):
     """Saves the model when a rollout has ended, that is after the choice and before the update."""
 
