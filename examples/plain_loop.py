@@ -84,7 +84,8 @@ def train(method: str, seed: int, steps: int) -> Outcome:
         vector_kwargs={"autoreset_mode": gym.vector.AutoresetMode.SAME_STEP},
     )
     agent = Agent(envs.single_observation_space.shape[0], int(envs.single_action_space.n))
-    optimizer = torch.optim.Adam(agent.parameters(), lr=LEARNING_RATE, eps=1e-5)
+    groups = [{"params": agent.actor.parameters()}, {"params": agent.critic.parameters()}]
+    optimizer = torch.optim.Adam(groups, lr=LEARNING_RATE, eps=1e-5)
 
     hindsight = adept.Hindsight(agent, EPOCHS, control=method == "hindsight", gains_every=4)  # ADEPT, 1 of 4
     bandit = adept.UCB(ARMS) if method == "bandit" else None
@@ -124,9 +125,11 @@ def train(method: str, seed: int, steps: int) -> Outcome:
 
         # This rollout judges the last update. Without control the plan is always (EPOCHS, 1).
         plan = hindsight.step(  # ADEPT, 2 of 4
-            lambda: agent.policy(observations).log_prob(actions), advantages, values=values
-        )
+            lambda: agent.policy(observations).log_prob(actions), advantages, values=values,
+            critic=lambda: agent.value(observations),
+        )  # fmt: skip
         optimizer.param_groups[0]["lr"] = learning_rate * plan.stride
+        optimizer.param_groups[1]["lr"] = plan.critic_rate(learning_rate)  # a critic that lags is faster
         # A bandit credits its previous choice with this rollout, then makes the next one.
         epochs = plan.epochs if bandit is None else bandit.step(returns.mean().item())
 
