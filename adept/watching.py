@@ -101,9 +101,10 @@ class Watch:
             self.passes += 1
             return self._learner.log_probs(rollout, chosen)
 
+        advantages = rollout.advantages.cpu().numpy()[rows]
         verdict = self._judge.judge(
             log_probs,
-            rollout.advantages.cpu().numpy()[rows],
+            advantages,
             groups[rows],
             deployed=rollout.log_probs.cpu().numpy()[rows],
             gains_too=due,
@@ -114,9 +115,7 @@ class Watch:
             self.values_passes += 1
             return self._learner.values(rollout, chosen)
 
-        critic = self._judge.judge_critic(
-            values, rollout.values.cpu().numpy()[rows], rollout.advantages.cpu().numpy()[rows], groups[rows]
-        )
+        critic = self._judge.judge_critic(values, rollout.values.cpu().numpy()[rows], advantages, groups[rows])
         verdict = replace(verdict, critic=critic)
         if due and (marked is not None or self._done in self.marks):
             by_epoch = {**verdict.by_epoch, self._done: verdict.update_worth}

@@ -146,14 +146,11 @@ def critic_slope(
     """
     moved, missing = _rows(deployed) - _rows(before), _rows(errors)
     _same_length(moved, missing)
-    index, count = _numbered(np.asarray(groups).ravel())
-    if len(index) != len(moved):
-        raise ValueError(f"got {len(index)} groups for {len(moved)} rows; give the group of each row")
+    index, count = _grouped(groups, len(moved))
     with np.errstate(all="ignore"):
         products, size = moved * missing, float(np.mean(moved**2)) if len(moved) else 0.0
         value = float(products.mean()) if len(moved) else 0.0
-        sums = np.bincount(index, products - value, count)
-        error = math.sqrt(count / max(count - 1, 1) * float(sums @ sums)) / max(len(moved), 1)
+        error = _error(products - value, index, count)
     if count < 2 or not size > 0 or not all(map(math.isfinite, (value, error, size))) or not error > 0:
         return NOTHING
     return Estimate(value / size, error / size, count - 1)
@@ -181,16 +178,13 @@ def weighted(weights: npt.ArrayLike, advantages: npt.ArrayLike, groups: npt.Arra
     """
     w, normal = _rows(weights), normalize(advantages)
     _same_length(w, normal)
-    index, count = _numbered(np.asarray(groups).ravel())
-    if len(index) != len(w):
-        raise ValueError(f"got {len(index)} groups for {len(w)} rows; give the group of each row")
+    index, count = _grouped(groups, len(w))
     if count < 2 or not np.isfinite(w).all() or not normal.any():
         return NOTHING
     products = (w - w.mean()) * normal
     value = float(products.mean())
     residuals = products - value - 0.5 * value * (normal**2 - 1)
-    sums = np.bincount(index, residuals, count)
-    error = math.sqrt(count / (count - 1) * float(sums @ sums)) / len(w)
+    error = _error(residuals, index, count)
     return Estimate(value, error, count - 1) if math.isfinite(value) and math.isfinite(error) else NOTHING
 
 
@@ -202,6 +196,22 @@ def _numbered(groups: npt.NDArray[Any]) -> tuple[Groups, int]:
             return groups, len(sizes)
     names, index = np.unique(groups, return_inverse=True)
     return index, len(names)
+
+
+def _grouped(groups: npt.ArrayLike, rows: int) -> tuple[Groups, int]:
+    """Return the number of each row's group and how many groups there are; refuse other than one per row."""
+    index, count = _numbered(np.asarray(groups).ravel())
+    if len(index) != rows:
+        raise ValueError(f"got {len(index)} groups for {rows} rows; give the group of each row")
+    return index, count
+
+
+def _error(residuals: Floats, index: Groups, count: int) -> float:
+    """Return the standard error of a mean over rows from the sums of its residuals by group; NaN for one group."""
+    if count < 2:
+        return math.nan
+    sums = np.bincount(index, residuals, count)
+    return math.sqrt(count / (count - 1) * float(sums @ sums)) / len(residuals)
 
 
 def _rows(values: Any) -> Floats:
