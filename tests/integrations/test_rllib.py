@@ -476,6 +476,6 @@ def test_a_controller_knows_how_blind_the_critic_is():
     algorithm = attach(config(), "hindsight", verbose=0).build_algo()
     for _ in range(2):
         algorithm.train()
-    (critic,) = on_learners(algorithm, lambda learner: learner.pilot.chooser.state_dict()["rule"]["critic"])
+    (explained,) = on_learners(algorithm, lambda learner: learner.pilot.chooser.state_dict()["rule"]["explained"])
     algorithm.stop()
-    assert critic is not None
+    assert explained is not None
