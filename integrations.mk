@@ -19,9 +19,6 @@ test-integrations: $(INTEGRATION_ENVIRONMENTS:%=test-integrations-%)  ## the int
 
 .PRECIOUS: .venvs/%/.built
 
-.PHONY: integration-environments
-integration-environments: $(INTEGRATION_ENVIRONMENTS:%=.venvs/%/.built)
-
 # The import comes first: a framework that is missing would only be skipped by its tests.
 .PHONY: $(INTEGRATION_ENVIRONMENTS:%=test-integrations-%)
 $(INTEGRATION_ENVIRONMENTS:%=test-integrations-%): test-integrations-%: .venvs/%/.built

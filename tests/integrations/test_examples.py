@@ -64,6 +64,7 @@ def test_the_search_with_optuna_leaves_epochs_and_learning_rate_out(tmp_path):
 
 @pytest.mark.integration
 @pytest.mark.ray
+@pytest.mark.usefixtures("the_only_ray")
 def test_the_search_with_ray_tune_leaves_epochs_and_learning_rate_out(tmp_path):
     pytest.importorskip(
         "ray.rllib", reason="needs the environment of rllib: make test-integrations", exc_type=ImportError
