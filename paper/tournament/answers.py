@@ -7,7 +7,7 @@ shown otherwise. FLOPs are counted, not estimated: they are in the region or not
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from adept.report.scales import MARGIN
 from adept.report.statistics import Estimate
@@ -117,6 +117,14 @@ def bandit(field: Field) -> list[Answer]:
         text = f"5. {label}: better than {field.label(rival)}, the best fixed pair for its compute"
         found.append(Answer(text, points(gap), judged(gap, MORE)))
     return found
+
+
+def answers_about_the_bandit(tournament: Tournament, earlier: Tournament | None) -> list[Answer]:
+    """Take question 5 from an earlier study where this one has no bandit."""
+    present, before = tournament.field, earlier.field if earlier else None
+    if before is None or not before.has(BANDIT) or (present is not None and present.has(BANDIT)):
+        return []
+    return [replace(answer, question=f"{answer.question} (in the first tournament)") for answer in bandit(before)]
 
 
 def tasks_of(field: Field) -> str:

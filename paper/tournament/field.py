@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from adept.report.analysis import Analysis, analyze
+from adept.report.analysis import Analysis, TaskResult, analyze
 from adept.report.comparison import Comparison, Run
 from adept.report.loading import load_comparison
 from adept.report.scales import MARGIN, without_progress
@@ -261,7 +261,20 @@ def make_field(
     flat = without_progress(known, "progress", ("final-score", known.criterion))[0].left_out
     chosen = dataclasses.replace(chosen, tasks=tuple(task for task in chosen.tasks if task not in flat))
     analysis = analyze(restricted(comparison, chosen), normalization="progress", resamples=resamples)
+    if rules.paired and analysis.scored:
+        analysis = dataclasses.replace(analysis, tasks=_paired_by_task(analysis, chosen.tasks))
     return Field(chosen, analysis, planned, flat, rules) if analysis.scored else None
+
+
+def _paired_by_task(analysis: Analysis, tasks: Sequence[str]) -> dict[tuple[str, str], TaskResult]:
+    """Return the results by task, with differences to the preset whose intervals are of runs of one seed."""
+    found, base = dict(analysis.tasks), analysis.comparison.baseline
+    for name in analysis.scored:
+        pairs = zip(tasks, analysis.normalized(name) or (), analysis.normalized(base) or (), strict=True)
+        for task, mine, theirs in pairs if name != base else ():
+            gap = difference([mine], [theirs], metric="mean", paired=True, resamples=analysis.resamples)
+            found[name, task] = dataclasses.replace(found[name, task], difference=gap)
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from adept.report.scales import MARGIN
 from adept.report.style import looks
 from adept.report.wording import counted, interval, listing, markdown, number, percent
 from paper.measures import ROOT
-from paper.tournament.answers import CHOICES, KL_RULES, answers, tasks_of
+from paper.tournament.answers import CHOICES, KL_RULES, answers, answers_about_the_bandit, tasks_of
 from paper.tournament.field import BANDIT, HINDSIGHT, Field, Tournament
 from paper.verdicts import FAILS, HOLDS
 from paper.words import NOT_RUN, percent_interval, points, table
@@ -42,7 +42,7 @@ def tournament_blocks(tournament: Tournament | None, earlier: Tournament | None 
     field = tournament.field
     return {
         "tournament": "\n\n".join([advice(tournament), method_table(field), state(tournament), pictures(tournament)]),
-        "tournament-answers": answer_table(tournament),
+        "tournament-answers": answer_table(tournament, earlier),
         "tournament-grid": grid_block(tournament),
         "tournament-quarters": quarter_table(field),
         "tournament-tasks": task_table(field),
@@ -80,9 +80,8 @@ def advice(tournament: Tournament) -> str:
         cheap = min(ours, key=field.compute)
         lines.append(
             f"{field.label(cheap)} takes {percent(field.compute(cheap))} of the preset's update FLOPs and "
-            f"{percent(field.processor(cheap))} of its processor time; sampling costs the same. It starts with the "
-            f"preset's epochs, so longer runs save more: it takes {percent(field.compute_of_the_last_quarter(cheap))} "
-            "in the last quarter of the runs."
+            f"{percent(field.processor(cheap))} of its processor time; sampling costs the same. In the last quarter of "
+            f"the runs it takes {percent(field.compute_of_the_last_quarter(cheap))} of the update FLOPs."
         )
     return "\n".join(f"- {markdown(line)}" for line in lines)
 
@@ -181,10 +180,10 @@ def pictures(tournament: Tournament) -> str:
     )
 
 
-def answer_table(tournament: Tournament) -> str:
-    """Return the questions with their answers."""
+def answer_table(tournament: Tournament, earlier: Tournament | None = None) -> str:
+    """Return the questions with their answers; what only an earlier study can answer comes last."""
     rows = [[markdown(answer.question), markdown(answer.measured), f"**{answer.verdict}**"]
-            for answer in answers(tournament)]  # fmt: skip
+            for answer in (*answers(tournament), *answers_about_the_bandit(tournament, earlier))]  # fmt: skip
     if not rows:
         return NOT_RUN
     text = table(("question", "measured [95 %]", "answer"), rows)

@@ -139,7 +139,7 @@ def test_compute_of_the_last_quarter_leaves_out_what_came_before():
     assert field.compute("ucb") == pytest.approx(0.84)
     assert field.compute_of_the_last_quarter("ucb") == pytest.approx(0.6)
     assert field.compute_of_the_last_quarter("preset") == pytest.approx(1.0)
-    assert "it takes 40 % in the last quarter of the runs" in page.advice(build(found, 50))
+    assert "In the last quarter of the runs it takes 40 % of the update FLOPs." in page.advice(build(found, 50))
 
 
 def test_the_lead_by_quarters_of_the_run():
@@ -307,6 +307,11 @@ def test_the_page_speaks_of_the_newest_study_with_enough_seeds_and_shows_the_oth
     assert "results/tournament-2/figures" in blocks["tournament"]
     assert blocks["tournament-earlier"].startswith(page.method_table(first.field))
     assert "with 5 of 5 seeds" in blocks["tournament-earlier"]
+    assert "first tournament" not in blocks["tournament-answers"]
+    lacking = replace(found, methods=tuple(method for method in found.methods if method.name != "ucb"),
+                      runs=tuple(run for run in found.runs if run.method != "ucb"))  # fmt: skip
+    answered = page.tournament_blocks(replace(build(lacking, 50), rules=SECOND), first)["tournament-answers"]
+    assert "| 5. ucb: better than the preset (in the first tournament) | -35.0 %" in answered
     begun = build(without(found, ("preset", "a/One", 1)), 50)
     told = page.tournament_blocks(first, replace(begun, rules=SECOND))["tournament-earlier"]
     assert told.startswith("The study tournament-2 is under way. 59 of 60 runs are finished.")
@@ -327,4 +332,8 @@ def test_runs_are_compared_with_those_of_the_same_seed_where_that_is_declared():
     assert paired.chance("hindsight-samples").low == paired.chance("hindsight-samples").value == 1
     assert paired.better("hindsight-samples")
     assert "of the same seed" in page.standing(paired, "hindsight-samples")
+    apart, together = (field.analysis.tasks["hindsight-samples", "a/One"].difference for field in (plain, paired))
+    assert apart.value == pytest.approx(together.value)
+    assert apart.low < 0 < apart.high
+    assert together.low == pytest.approx(together.value) == pytest.approx(together.high)
     assert "which was not declared" not in page.advice(Tournament(spread, paired, None, 0, SECOND))
