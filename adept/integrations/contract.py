@@ -123,7 +123,7 @@ class Stride:
 
     def _critic_factor(self) -> float:
         """Return how many times as far as the others the critic's parameters move."""
-        scheduled = max(float(group["lr"]) for group in self._optimizer.param_groups)
+        scheduled = learning_rate(self._optimizer)
         return self.choice.critic_rate(scheduled) / (scheduled * self.factor) if scheduled > 0 else 1.0
 
     def _after(self, *_: Any) -> None:
@@ -156,6 +156,17 @@ class Stride:
         self._put_back()
         for hook in self._hooks:
             hook.remove()
+
+
+def own_parameters(module: Any, *others: Any) -> list[Any]:
+    """Return the parameters of a PyTorch module that none of the others has."""
+    shared = {id(parameter) for other in others for parameter in other.parameters()}
+    return [parameter for parameter in module.parameters() if id(parameter) not in shared]
+
+
+def learning_rate(optimizer: Any) -> float:
+    """Return the largest learning rate of a PyTorch optimiser's groups."""
+    return max(float(group["lr"]) for group in optimizer.param_groups)
 
 
 @contextmanager

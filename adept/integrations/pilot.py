@@ -42,6 +42,18 @@ LONGEST = 10_000
 
 
 @dataclass(frozen=True)
+class CriticRows:
+    """What the judge needs of the critic, one value per row, in the units of what the critic learns from."""
+
+    values: Callable[[], Any]
+    """values of the rows under the parameters that are in place when it is called"""
+    deployed: npt.ArrayLike
+    """values under the parameters that collected the rows"""
+    errors: npt.ArrayLike
+    """returns less `deployed`: the advantages, where nobody normalised them"""
+
+
+@dataclass(frozen=True)
 class Rows:
     """The rollout at hand, as the judge needs it: one value per row, in an order of the integration's choice."""
 
@@ -54,10 +66,8 @@ class Rows:
     """log-probabilities under the parameters that collected the rows, where the rollout has them: saves a pass"""
     explained_variance: float | None = None
     """of the rollout's returns by the critic (`explained_variance`), where there is one"""
-    values: Callable[[], Any] | None = None
-    """the critic's values of the rows under the parameters that are in place when it is called, to judge it as well"""
-    predicted: npt.ArrayLike | None = None
-    """the values that the advantages were made with"""
+    critic: CriticRows | None = None
+    """the same rows, as the critic sees them; it is then judged as well"""
 
     def divergence(self) -> float:
         """Return the KL of the present policy from the one that collected the rows, which must be known."""
@@ -264,10 +274,11 @@ class Pilot:
         found = self._judge.judge(rows.log_probs, rows.advantages, rows.groups, deployed=rows.deployed, gains_too=due)
         if found is None or not found.moved:
             return None
-        if rows.values is None or rows.predicted is None:
+        if rows.critic is None:
             return found
+        critic = rows.critic
         return replace(
-            found, critic=self._judge.judge_critic(rows.values, rows.predicted, rows.advantages, rows.groups)
+            found, critic=self._judge.judge_critic(critic.values, critic.deployed, critic.errors, rows.groups)
         )
 
     def _evidence(self, rows: Rows | None) -> Evidence | None:

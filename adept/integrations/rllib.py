@@ -20,7 +20,7 @@ from adept.hindsight.advice import Advice
 from adept.hindsight.estimates import time_groups
 from adept.hindsight.judge import ModuleWeights, explained_variance
 from adept.integrations import contract
-from adept.integrations.pilot import Pilot, Rows, chosen_rows
+from adept.integrations.pilot import CriticRows, Pilot, Rows, chosen_rows
 
 contract.require_framework("ray.rllib", package="ray", at_least="2.60", below="2.61", extra="rllib")
 
@@ -111,10 +111,17 @@ class AdeptLearner(PPOTorchLearner):
             module.unwrapped() for _, module in self.module.items() if isinstance(module.unwrapped(), torch.nn.Module)
         )
         self._weights = ModuleWeights(self._judged_modules)
-        self.pilot.attach(self.config.num_epochs, self._weights)
-        self._strides = [contract.Stride(optimizer) for optimizer in self._named_optimizers.values()]
+        optimizers = list(self._named_optimizers.values())
+        self.pilot.attach(self.config.num_epochs, self._weights, max(map(contract.learning_rate, optimizers)))
+        self._strides = [contract.Stride(optimizer, critic=self._critic_of(optimizer)) for optimizer in optimizers]
         self._made: Any = None
         self._epochs_done = 0.0
+
+    def _critic_of(self, optimizer: Any) -> list[Any]:
+        """Return the parameters of an optimiser that only a critic has."""
+        own = {id(parameter) for module in self._judged_modules for parameter in _critic_parameters(module)}
+        stepped = (parameter for group in optimizer.param_groups for parameter in group["params"])
+        return [parameter for parameter in stepped if id(parameter) in own]
 
     def _make_batch_if_necessary(self, training_data: Any) -> Any:
         made, self._made = self._made, None
@@ -130,7 +137,7 @@ class AdeptLearner(PPOTorchLearner):
         choice = pilot.step(reward=reward, rows=rows if pilot.wants_rows else None)
         epochs = choice.epochs if pilot.controls else num_epochs
         for stride in self._strides:
-            stride.factor = choice.stride
+            stride.choice = choice
         if num_total_minibatches and epochs != num_epochs:
             # With several learners RLlib fixes the number of minibatches for its own number of epochs; 0 means open.
             num_total_minibatches = max(1, round(num_total_minibatches * epochs / num_epochs))
@@ -189,29 +196,30 @@ class AdeptLearner(PPOTorchLearner):
         def column(name: str) -> Any:
             return torch.cat([part.column(name)[part.chosen] for part in parts])
 
+        explained, critic = None, None
+        if all(hasattr(part.module, "compute_values") for part in parts):  # batches lack the critic's predictions
+            returns = column(Postprocessing.VALUE_TARGETS)
+            with self._weights.present():
+                now = torch.cat([part.values() for part in parts])
+            explained = explained_variance(now, returns)
+            if all(_critic_parameters(part.module) for part in parts):
+                critic = CriticRows(lambda: torch.cat([part.values() for part in parts]), now, returns - now)
         return Rows(
             lambda: torch.cat([part.log_probs() for part in parts]),
             column(Postprocessing.ADVANTAGES),
             np.concatenate([each + start for each, start in zip(groups, before, strict=True)]),
             column(Columns.ACTION_LOGP),
-            self._explained(parts),
+            explained,
+            critic,
         )
-
-    def _explained(self, parts: list[_Part]) -> float | None:
-        """Return how much of the returns the critic explains, where a controller asks; batches lack its predictions."""
-        if self.pilot.kl_stop is None or not all(hasattr(part.module, "compute_values") for part in parts):
-            return None
-        with self._weights.present():
-            values = torch.cat([part.values() for part in parts])
-        return explained_variance(values, torch.cat([part.column(Postprocessing.VALUE_TARGETS)[part.chosen]
-                                                     for part in parts]))  # fmt: skip
 
     def _pooled(self, evidence: Evidence | None) -> Evidence | None:
         """Make one of the evidence of all learners: z of independent rows adds up as Σz/√n, errors fall as 1/√n."""
         if not self.distributed:
             return evidence
         own = Evidence() if evidence is None else evidence
-        names = ("slope_z", "worth", "worth_error", "kl", "explained_variance", "epochs_done", "stopped")
+        names = ("slope_z", "critic_slope", "critic_slope_z", "worth", "worth_error", "kl", "explained_variance",
+                 "epochs_done", "stopped")  # fmt: skip
         marked = range(1, self.pilot.choice.epochs)  # of the last update, and so the same on all learners
         known = [None if evidence is None else getattr(own, name) for name in names]
         known += [own.gains[epoch][which] if epoch in own.gains else None for epoch in marked for which in (0, 1)]
@@ -222,7 +230,7 @@ class AdeptLearner(PPOTorchLearner):
         means = [total / count if count else None for total, count in zip(totals, counts, strict=True)]
         found: dict[str, Any] = dict(zip(names, means, strict=False))
         root = math.sqrt(max(1.0, counts[0]))
-        for name, factor in (("slope_z", root), ("worth_error", 1 / root)):
+        for name, factor in (("slope_z", root), ("critic_slope_z", root), ("worth_error", 1 / root)):
             found[name] = None if found[name] is None else found[name] * factor
         found["stopped"] = bool(found["stopped"])
         found["epochs_done"] = None if found["epochs_done"] is None else round(found["epochs_done"])
@@ -255,10 +263,12 @@ class AdeptLearner(PPOTorchLearner):
         """Return numbers for the log, of which RLlib takes the mean over learners: z and errors pool otherwise."""
         if not self.distributed:
             return numbers
-        names = [f"{contract.PREFIX}/{name}" for name in ("slope_z", "update_worth_error")]
+        names = [f"{contract.PREFIX}/{name}" for name in ("slope_z", "critic_slope_z", "update_worth_error")]
         sums = self._summed([numbers.get(name, 0.0) for name in names] + [float(name in numbers) for name in names])
-        (slope_z, error), (slopes, errors) = sums[:2], sums[2:]
-        pooled = {names[0]: slope_z / math.sqrt(max(1.0, slopes)), names[1]: error / max(1.0, errors) ** 1.5}
+        counts = [max(1.0, count) for count in sums[len(names) :]]
+        powers = (0.5, 0.5, 1.5)
+        pooled = {name: total / count**power
+                  for name, total, count, power in zip(names, sums, counts, powers, strict=False)}  # fmt: skip
         return {name: pooled.get(name, value) for name, value in numbers.items()}
 
     def get_state(self, components: Any = None, *, not_components: Any = None, **kwargs: Any) -> Any:
@@ -273,6 +283,12 @@ class AdeptLearner(PPOTorchLearner):
         super().set_state(state)
         found = state.get(SCHEDULER, {})
         self.pilot.load_state_dict(found, forget=f"drop {SCHEDULER!r} from the learner's state")
+
+
+def _critic_parameters(module: Any) -> list[Any]:
+    """Return the parameters that only the values of an RLlib module depend on; none where that is not known."""
+    parts = [getattr(module, "vf", None), getattr(getattr(module, "encoder", None), "critic_encoder", None)]
+    return [parameter for part in parts if isinstance(part, torch.nn.Module) for parameter in part.parameters()]
 
 
 class _Part:

@@ -14,7 +14,7 @@ from adept.controllers import Controller
 from adept.hindsight.estimates import time_groups
 from adept.hindsight.judge import ModuleWeights, explained_variance
 from adept.integrations import contract
-from adept.integrations.pilot import Pilot, Rows, chosen_rows
+from adept.integrations.pilot import CriticRows, Pilot, Rows, chosen_rows
 
 contract.require_framework("rsl_rl", package="rsl-rl-lib", at_least="5.5", below="5.6", extra="rsl_rl")
 
@@ -64,10 +64,13 @@ class _Attached:
     def __init__(self, runner: OnPolicyRunner, pilot: Pilot, verbose: int) -> None:
         self.runner, self.pilot, self.advice, self._verbose = runner, pilot, pilot.advice, verbose
         algorithm = runner.alg
-        self._weights = ModuleWeights(algorithm.get_policy())
-        self._stride = contract.Stride(algorithm.optimizer)
+        actor, critic = algorithm.get_policy(), algorithm._raw_critic
+        own = [] if actor.is_recurrent or critic.is_recurrent else contract.own_parameters(critic, actor)
+        self._critic = critic if own else None
+        self._weights = ModuleWeights(torch.nn.ModuleList([actor, critic] if own else [actor]))
+        self._stride = contract.Stride(algorithm.optimizer, critic=own)
         self._rows: Rows | None = None
-        pilot.attach(algorithm.num_learning_epochs, self._weights)
+        pilot.attach(algorithm.num_learning_epochs, self._weights, contract.learning_rate(algorithm.optimizer))
         runner.learn, runner.logger.log = self.learn, self.log
         algorithm.update, algorithm.save, algorithm.load = self.update, self.save, self.load
         for name in ("mini_batch_generator", "recurrent_mini_batch_generator"):
@@ -89,7 +92,7 @@ class _Attached:
         choice = pilot.step(reward=reward, rows=rows)
         self._rows = rows if pilot.kl_stop is not None else None
         if pilot.controls:
-            algorithm.num_learning_epochs, self._stride.factor = choice.epochs, choice.stride
+            algorithm.num_learning_epochs, self._stride.choice = choice.epochs, choice
         if isinstance(pilot.chooser, Controller):
             algorithm.schedule = "fixed"
         try:
@@ -130,16 +133,30 @@ class _Attached:
             return self._sequences(groups.reshape(steps, environments), explained)
         chosen = chosen_rows(steps * environments, self.pilot.most_rows, environments)
         taken = torch.as_tensor(chosen, device=storage.device)
-        observations, actions, advantages, deployed = (
+        observations, actions, advantages, deployed, returns = (
             getattr(storage, name).flatten(0, 1)[taken]
-            for name in ("observations", "actions", "advantages", "actions_log_prob")
+            for name in ("observations", "actions", "advantages", "actions_log_prob", "returns")
         )
 
         def passes() -> Any:
             actor(observations, stochastic_output=True)
             return actor.get_output_log_prob(actions)
 
-        return Rows(passes, advantages.flatten(), groups[chosen], deployed.flatten(), explained)
+        critic = self._critic_rows(observations, returns)
+        return Rows(passes, advantages.flatten(), groups[chosen], deployed.flatten(), explained, critic)
+
+    def _critic_rows(self, observations: Any, returns: Any) -> CriticRows | None:
+        """Return the critic's part of the rows; its values are asked for again, since its normaliser went on."""
+        critic = self._critic
+        if critic is None:
+            return None
+
+        def values() -> Any:
+            return critic(observations).flatten()
+
+        with self._weights.present():
+            now = values()
+        return CriticRows(values, now, returns.flatten() - now)
 
     def _sequences(self, groups: Any, explained: float | None) -> Rows:
         """Return whole sequences of evenly spread environments, cut where episodes end, as PPO passes them."""

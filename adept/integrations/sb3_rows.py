@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from adept.hindsight.estimates import time_groups
 from adept.hindsight.judge import explained_variance
-from adept.integrations.pilot import Rows, chosen_rows
+from adept.integrations.pilot import CriticRows, Rows, chosen_rows
 
 CHUNK = 1024
 """Rows of one forward pass."""
@@ -55,15 +55,9 @@ def rows_of(model: Any, most: int) -> Rows:
         taken = (_taken(buffer, (observations,), rows) for rows in parts)
         return torch.cat([model.policy.predict_values(*each).flatten() for each in taken])
 
-    return Rows(
-        passes,
-        flat(buffer.advantages),
-        groups[chosen],
-        flat(buffer.log_probs),
-        explained,
-        values if critic_parameters(model.policy) else None,
-        flat(buffer.values),
-    )
+    advantages = flat(buffer.advantages)
+    critic = CriticRows(values, flat(buffer.values), advantages) if critic_parameters(model.policy) else None
+    return Rows(passes, advantages, groups[chosen], flat(buffer.log_probs), explained, critic)
 
 
 def critic_parameters(policy: Any) -> list[torch.nn.Parameter]:

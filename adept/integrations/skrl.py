@@ -15,10 +15,11 @@ from typing import Any
 from adept.hindsight.estimates import time_groups
 from adept.hindsight.judge import ModuleWeights, explained_variance
 from adept.integrations import contract
-from adept.integrations.pilot import Pilot, Rows, chosen_rows
+from adept.integrations.pilot import CriticRows, Pilot, Rows, chosen_rows
 
 contract.require_framework("skrl", package="skrl", at_least="2.1", below="2.2", extra="skrl")
 
+import torch  # noqa: E402
 from skrl import config  # noqa: E402
 from skrl.agents.torch.ppo import PPO, PPO_RNN  # noqa: E402
 from skrl.agents.torch.rpo import RPO, RPO_RNN  # noqa: E402
@@ -75,7 +76,6 @@ class _Attached:
     def __init__(self, agent: Any, pilot: Pilot, verbose: int) -> None:
         self.agent, self.pilot, self._verbose = agent, pilot, verbose
         self._epochs = agent.cfg.learning_epochs
-        self._steps = contract.Stride(agent.optimizer)
         self._reward: float | None = None
         self._values: Any = None
         self._explained: float | None = None
@@ -83,7 +83,11 @@ class _Attached:
         self._minibatches = _Minibatches()
         self._perturbed = isinstance(agent, RPO)
         recurrent = isinstance(agent, PPO_RNN | RPO_RNN)
-        pilot.attach(self._epochs, None if recurrent else ModuleWeights(agent.policy))
+        own = [] if recurrent else contract.own_parameters(agent.value, agent.policy)
+        self._judges_critic = bool(own)
+        self._weights = ModuleWeights(torch.nn.ModuleList([agent.policy, agent.value] if own else [agent.policy]))
+        self._steps = contract.Stride(agent.optimizer, critic=own)
+        pilot.attach(self._epochs, None if recurrent else self._weights, contract.learning_rate(agent.optimizer))
         agent.update, agent.load = self.update, self.load
         agent.memory.set_tensor_by_name = self.set_tensor_by_name
         agent.memory.sample = self.sample
@@ -105,32 +109,44 @@ class _Attached:
             choice = self.pilot.step(reward=self._reward if self.pilot.wants_reward else None, rows=rows)
             self._sampled, self._cut = 0, False
             if self.pilot.controls:
-                agent.cfg.learning_epochs, self._steps.factor = choice.epochs, choice.stride
+                agent.cfg.learning_epochs, self._steps.choice = choice.epochs, choice
 
     def _rows(self) -> Rows:
         agent, memory = self.agent, self.agent.memory
         steps, environments = memory.get_tensor_by_name("advantages").shape[:2]
-        names = ("observations", "states", "actions", "log_prob", "advantages")
+        names = ("observations", "states", "actions", "log_prob", "advantages", "returns")
         chosen = chosen_rows(steps * environments, self.pilot.most_rows, environments)
         columns: dict[str, Any] = {
             name: None if values is None else values[chosen]
             for name, values in zip(names, memory.sample_all(names=names)[0], strict=True)
         }
 
-        def passes() -> Any:
-            inputs = {
+        def inputs() -> dict[str, Any]:
+            return {
                 "observations": agent._observation_preprocessor(columns["observations"]),
                 "states": agent._state_preprocessor(columns["states"]),
             }
+
+        def passes() -> Any:
+            given = {**inputs(), "taken_actions": columns["actions"]}
             if self._perturbed:
-                inputs["alpha"] = agent.cfg.alpha
+                given["alpha"] = agent.cfg.alpha
             agent.policy.eval()  # as it acts; the judge restores the mode
-            return agent.policy.act({**inputs, "taken_actions": columns["actions"]}, role="policy")[1]["log_prob"]
+            return agent.policy.act(given, role="policy")[1]["log_prob"]
+
+        def values() -> Any:
+            agent.value.eval()
+            return agent.value.act(inputs(), role="value")[0].flatten()
 
         # RPO's stored log-probabilities have another perturbation; passes of the judge have one and the same.
         deployed = None if self._perturbed else columns["log_prob"].flatten()
         groups = time_groups(steps, environments)[chosen]
-        return Rows(passes, columns["advantages"].flatten(), groups, deployed, self._explained)
+        critic = None
+        if self._judges_critic:  # in the units of the network, which a value preprocessor changes with every rollout
+            with self._weights.present():
+                now = values()
+            critic = CriticRows(values, now, columns["returns"].flatten() - now)
+        return Rows(passes, columns["advantages"].flatten(), groups, deployed, self._explained, critic)
 
     def sample(self, *args: Any, **kwargs: Any) -> Any:
         """Sample as usual; the epoch before this one is over, and the update too if the guard cut it."""

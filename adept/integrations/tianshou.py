@@ -11,10 +11,11 @@ from dataclasses import field, fields, make_dataclass
 from functools import cache
 from typing import Any
 
+from adept.controllers import Choice
 from adept.hindsight.estimates import time_groups
 from adept.hindsight.judge import ModuleWeights, explained_variance
 from adept.integrations import contract
-from adept.integrations.pilot import Pilot, Rows, chosen_rows
+from adept.integrations.pilot import CriticRows, Pilot, Rows, chosen_rows
 
 contract.require_framework("tianshou", package="tianshou", at_least="2.0", below="2.1", extra="tianshou")
 
@@ -78,8 +79,11 @@ class _Attached(torch.nn.Module):
         super().__init__()
         self.pilot, self.advice, self._verbose = pilot, pilot.advice, verbose
         self._owner = (algorithm,)  # in a tuple, or PPO would become a submodule of its own submodule
-        self._steps = contract.Stride(algorithm.optim._optim)
-        self._weights = ModuleWeights(algorithm.policy)
+        own = contract.own_parameters(algorithm.critic, algorithm.policy)
+        self._judges_critic = bool(own)
+        self._steps = contract.Stride(algorithm.optim._optim, critic=own)
+        judged = [algorithm.policy, algorithm.critic] if own else [algorithm.policy]
+        self._weights = ModuleWeights(torch.nn.ModuleList(judged))
         self._reward: float | None = None
         self._loaded: dict[str, Any] | None = None
 
@@ -96,13 +100,13 @@ class _Attached(torch.nn.Module):
         """Update as PPO does, with the choice for the number of repetitions and the factor of the learning rate."""
         (algorithm,) = self._owner
         pilot = self.pilot
-        pilot.attach(repeat, self._weights)
+        pilot.attach(repeat, self._weights, contract.learning_rate(algorithm.optim._optim))
         self._load()
         rows = pilot.rollout(lambda: self._rows(batch))
         choice = pilot.step(
             reward=self._reward if pilot.wants_reward else None, rows=rows if pilot.wants_rows else None
         )
-        epochs, self._steps.factor = (choice.epochs, choice.stride) if pilot.controls else (repeat, 1.0)
+        epochs, self._steps.choice = (choice.epochs, choice) if pilot.controls else (repeat, Choice(repeat))
         own = type(batch)
         watched = self._watched(own, batch, rows if pilot.kl_stop is not None else None)
         object.__setattr__(batch, "__class__", watched)  # Batch itself would take the attribute for data
@@ -137,7 +141,25 @@ class _Attached(torch.nn.Module):
             with self._weights.present():
                 deployed = passes()
         explained = explained_variance(batch.v_s, batch.returns)
-        return Rows(passes, part.adv.flatten(), time_groups(len(batch), 1)[chosen], deployed, explained)
+        groups = time_groups(len(batch), 1)[chosen]
+        return Rows(passes, part.adv.flatten(), groups, deployed, explained, self._critic_rows(part))
+
+    def _critic_rows(self, part: Any) -> CriticRows | None:
+        """Return the critic's part of the rows, in the units of the network."""
+        (algorithm,) = self._owner
+        if not self._judges_critic:
+            return None
+
+        def values() -> Any:
+            algorithm.critic.eval()
+            minibatches = part.split(algorithm.max_batchsize, shuffle=False, merge_last=True)
+            return torch.cat([algorithm.critic(each.obs) for each in minibatches]).flatten()
+
+        now = part.v_s
+        if contract.acts_otherwise(algorithm.critic):
+            with self._weights.present():
+                now = values()
+        return CriticRows(values, now, part.returns - now)
 
     def _watched(self, kind: type, batch: Any, rows: Rows | None) -> type:
         """Return the batch's class, except that this batch takes note of each epoch's end and keeps the guard."""

@@ -16,7 +16,7 @@ import numpy as np
 from adept.hindsight.estimates import time_groups
 from adept.hindsight.judge import ModuleWeights, explained_variance
 from adept.integrations import contract
-from adept.integrations.pilot import Pilot, Rows, chosen_rows
+from adept.integrations.pilot import CriticRows, Pilot, Rows, chosen_rows
 
 contract.require_framework("torchrl", package="torchrl", at_least="0.14", below="0.15", extra="torchrl")
 
@@ -63,6 +63,15 @@ def attach(trainer: Trainer, scheduler: Any = None, *, verbose: int = 1, **optio
     return trainer
 
 
+def _critic_parameters(loss: PPOLoss) -> list[Any]:
+    """Return the parameters that only the critic of a loss has."""
+    if loss.critic_network is None:
+        return []
+    if loss.critic_network_params is None:
+        return contract.own_parameters(loss.critic_network, loss.actor_network)
+    return contract.own_parameters(loss.critic_network_params, loss.actor_network_params)
+
+
 class AdeptHook(TrainerHookBase):
     """The hook behind `attach`."""
 
@@ -80,9 +89,10 @@ class AdeptHook(TrainerHookBase):
         trainer.register_op("post_steps_log", self._log)
         self._trainer = trainer
         self._configured = trainer.num_epochs
-        self._steps = contract.Stride(trainer.optimizer)
+        self._critic = _critic_parameters(trainer.loss_module)
+        self._steps = contract.Stride(trainer.optimizer, critic=self._critic)
         self._weights = ModuleWeights(trainer.loss_module)
-        self.pilot.attach(self._configured, self._weights)
+        self.pilot.attach(self._configured, self._weights, contract.learning_rate(trainer.optimizer))
         trainer.adept, trainer.optim_steps, trainer.train = self, self.optim_steps, self.train
         trainer.load_state_dict, trainer.load_from_file = self.load_trainer_state, self.load_from_file
 
@@ -103,7 +113,7 @@ class AdeptHook(TrainerHookBase):
         self._guarded = rows if pilot.kl_stop is not None else None
         try:
             if pilot.controls:
-                trainer.num_epochs, self._steps.factor = choice.epochs, choice.stride
+                trainer.num_epochs, self._steps.choice = choice.epochs, choice
                 trainer._process_optim_batch_hook = self._minibatch
                 self._with_schedules(batch)
             else:
@@ -165,13 +175,24 @@ class AdeptHook(TrainerHookBase):
         if not isinstance(stored, torch.Tensor):  # of several parts of an action, or none
             with self._weights.present():
                 stored = passes()
-        return Rows(
-            passes,
-            advantages,
-            groups,
-            stored.flatten(),
-            explained_variance(estimated.get(keys.value), estimated.get(keys.value_target)),
-        )
+        explained = explained_variance(estimated.get(keys.value), estimated.get(keys.value_target))
+        return Rows(passes, advantages, groups, stored.flatten(), explained, self._critic_rows(part, len(advantages)))
+
+    def _critic_rows(self, part: Any, rows: int) -> CriticRows | None:
+        """Return the critic's part of the rows; None where no parameters are its own, or a value serves many rows."""
+        loss, keys = self._trainer.loss_module, self._estimator.tensor_keys
+        now, returns = part.get(keys.value).flatten(), part.get(keys.value_target).flatten()
+        if not self._critic or len(now) != rows:
+            return None
+
+        def values() -> Any:
+            critic, given = loss.critic_network, part.select(*loss.critic_network.in_keys)
+            if loss.critic_network_params is None:
+                return critic(given).get(loss.tensor_keys.value).flatten()
+            with loss.critic_network_params.to_module(critic, preserve_module_state=False):
+                return critic(given).get(loss.tensor_keys.value).flatten()
+
+        return CriticRows(values, now, returns - now)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state as text, which each of TorchRL's checkpoint formats keeps whole."""

@@ -142,6 +142,49 @@ def gain_by_hand(candidate, start, deployed, advantages):
     return float(np.mean((weights - weights.mean()) * normal))
 
 
+class Lag:
+    """How much further the critic should have gone in every update, worked out by least squares."""
+
+    def __init__(self, parameters, values, returns):
+        self._parameters, self._values, self._returns = list(parameters), values, returns
+        self._start, self.found = None, []
+
+    def step(self):
+        """Work it out for the last update, from the rollout at hand."""
+        end = [parameter.detach().clone() for parameter in self._parameters]
+        if self._start is not None:
+            now, before = self._at(end), self._at(self._start)
+            returns = np.asarray(self._returns().detach(), np.float64).ravel()
+            self._at(end)
+            self.found.append(np.linalg.lstsq((now - before)[:, None], returns - before, rcond=None)[0][0] - 1)
+        self._start = end
+
+    def _at(self, place):
+        for parameter, value in zip(self._parameters, place, strict=True):
+            parameter.data.copy_(value)
+        return np.asarray(self._values().detach(), np.float64).ravel()
+
+    def assert_slopes(self, verdicts):
+        """Check what was judged of every update."""
+        np.testing.assert_allclose([verdict.critic.value for verdict in verdicts], self.found, rtol=2e-3, atol=1e-4)
+        assert max(map(abs, self.found)) > 1e-2, "a slope that says something"
+
+
+CRITIC_ALONE = [(2, 1e-4, 2.0)]
+"""A choice with a factor of 1/10000 on the learning rate of all parameters but the critic's own, which have 2."""
+
+
+def assert_only_the_critic_moves(update, actor, critic):
+    """Update with `CRITIC_ALONE` at a rate of 0.001 to 0.01: Adam moves weights by about their rate at a step."""
+    parts = [list(actor), list(critic)]
+    places = [[parameter.detach().clone() for parameter in part] for part in parts]
+    update()
+    moved = [max(float((now.detach() - before).abs().max()) for now, before in zip(part, place, strict=True))
+             for part, place in zip(parts, places, strict=True)]  # fmt: skip
+    assert moved[0] < 1e-4
+    assert moved[1] > 1e-3
+
+
 class Oracle:
     """Slope and gains of every update, worked out apart from the judge while a host trains.
 
@@ -151,10 +194,13 @@ class Oracle:
         parameters: of the policy.
         log_probs: return those of the rollout in the host's storage, under the parameters in place.
         advantages: return those of the same rows, in the same order.
+        critic: its parameters, and what returns its values of these rows under the parameters in place, and what it
+            learns from them.
     """
 
-    def __init__(self, pilot, optimizer, minibatches, parameters, log_probs, advantages):
+    def __init__(self, pilot, optimizer, minibatches, parameters, log_probs, advantages, critic=None):
         self._parameters, self._log_probs, self._advantages = list(parameters), log_probs, advantages
+        self._critic = critic and Lag(*critic)
         self._pilot, self._step, self._minibatches = pilot, pilot.step, minibatches
         self._start, self._epochs, self._count = None, [], 0
         self.found, self.verdicts, self.rates = [], [], []
@@ -193,6 +239,8 @@ class Oracle:
             deployed, before = self._at(end), self._at(self._start)
             gains = [gain_by_hand(self._at(place), before, deployed, advantages) for place in (*self._epochs[:-1], end)]
             self.found.append([slope_by_hand(*map(self._at, ends), advantages), *gains])
+        if self._critic:
+            self._critic.step()
         self._start, self._epochs, self._count = end, [], 0
         self.rates.append([])
         choice = self._step(**kwargs)
@@ -207,6 +255,8 @@ class Oracle:
             judged = [verdict.slope, *(verdict.by_epoch[k] for k in sorted(verdict.by_epoch)), verdict.update_worth]
             np.testing.assert_allclose([each.value for each in judged], expected, rtol=2e-3, atol=2e-6)
         assert max(abs(values[0]) for values in self.found) > 1e-3, "a slope that says something"
+        if self._critic:
+            self._critic.assert_slopes(self.verdicts[1:])
 
     def assert_rates(self, choices, scheduled):
         """Check that every step of update n had the rate scheduled(n) times the stride, and how many there were."""

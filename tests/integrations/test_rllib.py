@@ -303,6 +303,10 @@ class Updates:
             logits = self.module.forward_train({"obs": self.columns["obs"]})["action_dist_inputs"]
         return torch.log_softmax(logits, 1).gather(1, self.columns["actions"][:, None]).flatten()
 
+    def values(self):
+        with torch.no_grad():
+            return self.module.compute_values({"obs": self.columns["obs"]}).flatten()
+
     def columns_of(self, number):
         drawn = torch.Generator().manual_seed(number)
         self.columns = {
@@ -346,6 +350,11 @@ def test_an_epochs_gain_is_that_of_the_parameters_at_its_end(minibatch):
         updates.module.parameters(),
         updates.log_probs,
         lambda: updates.columns["advantages"],
+        (
+            [*updates.module.vf.parameters(), *updates.module.encoder.critic_encoder.parameters()],
+            updates.values,
+            lambda: updates.columns["value_targets"],
+        ),
     )
     for _ in range(4):
         updates.update()
@@ -435,9 +444,20 @@ def test_the_slope_of_several_learners_is_logged_as_the_controller_is_given_it(m
     pooled = watching._pooled(watching.pilot.verdict.evidence(epochs_done=3))
     logged = updates.logged_again()
     assert logged["adept/slope_z"] == pytest.approx(2 * own["adept/slope_z"]) == pytest.approx(pooled.slope_z)
+    critic = logged["adept/critic_slope_z"]
+    assert critic == pytest.approx(2 * own["adept/critic_slope_z"]) == pytest.approx(pooled.critic_slope_z)
+    assert pooled.critic_slope == pytest.approx(own["adept/critic_slope"])
     error = logged["adept/update_worth_error"]
     assert error == pytest.approx(own["adept/update_worth_error"] / 2) == pytest.approx(pooled.worth_error)
     assert logged["adept/update_worth"] == pytest.approx(own["adept/update_worth"])
+
+
+def test_a_stride_of_its_own_moves_the_critic_alone():
+    updates = Updates(learner(recording.Scripted(recording.CRITIC_ALONE)))
+    critic = [*updates.module.vf.parameters(), *updates.module.encoder.critic_encoder.parameters()]
+    own = {id(parameter) for parameter in critic}
+    actor = [parameter for parameter in updates.module.parameters() if id(parameter) not in own]
+    recording.assert_only_the_critic_moves(updates.update, actor, critic)
 
 
 def test_a_controller_knows_how_blind_the_critic_is():
@@ -447,8 +467,7 @@ def test_a_controller_knows_how_blind_the_critic_is():
     expected = []
     for number in (1, 2, 3):
         columns = updates.columns_of(number)
-        with torch.no_grad():
-            errors = columns["value_targets"] - updates.module.compute_values({"obs": columns["obs"]}).flatten()
+        errors = columns["value_targets"] - updates.values()
         expected.append(1 - float(errors.var() / columns["value_targets"].var()))
         updates.update()
     known = judged.pilot.chooser.state_dict()["rule"]["explained"]

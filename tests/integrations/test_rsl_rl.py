@@ -5,7 +5,16 @@ import pytest
 pytest.importorskip("rsl_rl", reason="needs the environment of rsl_rl: make test-integrations")
 
 import torch
-from recording import Recorder, Scripted, counting_means, import_afresh, slope_by_hand
+from recording import (
+    CRITIC_ALONE,
+    Lag,
+    Recorder,
+    Scripted,
+    assert_only_the_critic_moves,
+    counting_means,
+    import_afresh,
+    slope_by_hand,
+)
 from rsl_rl.algorithms import PPO
 from rsl_rl.env import VecEnv
 from rsl_rl.runners import OnPolicyRunner
@@ -148,7 +157,8 @@ def test_with_a_scheduler_the_kl_rule_stays(recorder):
 def oracle(runner):
     """Return a list that gets a slope, worked out from the storage, for every update but the first."""
     found, start, update = [], [], runner.alg.update
-    actor = runner.alg.get_policy()
+    actor, critic = runner.alg.get_policy(), runner.alg.critic
+    lag = Lag(critic.parameters(), lambda: critic(runner.alg.storage.observations), lambda: runner.alg.storage.returns)
 
     def log_probs(place):
         """Pass one step of all environments after the other, as in the rollout."""
@@ -177,10 +187,12 @@ def oracle(runner):
             at = {share: {n: start[-1][n] + share * (end[n] - start[-1][n]) for n in end} for share in (1.25, 0.75)}
             found.append(slope_by_hand(log_probs(at[1.25]), log_probs(at[0.75]), runner.alg.storage.advantages))
         start.append(end)
+        if not critic.is_recurrent:
+            lag.step()
         return update()
 
     runner.alg.update = watched
-    return found
+    return found, lag
 
 
 @pytest.mark.parametrize("recurrent", [False, True])
@@ -188,7 +200,7 @@ def test_watching_changes_nothing_and_the_slope_is_that_of_the_storage(recurrent
     plain = build(recurrent=recurrent)
     plain.learn(4)
     runner = attach(build(recurrent=recurrent), gains_every=1)
-    slopes, seen, step = oracle(runner), [], runner.adept.pilot.step
+    (slopes, lag), seen, step = oracle(runner), [], runner.adept.pilot.step
 
     def spied(**kwargs):
         choice = step(**kwargs)
@@ -206,6 +218,10 @@ def test_watching_changes_nothing_and_the_slope_is_that_of_the_storage(recurrent
     assert seen[0] is None
     assert [verdict.slope.value for verdict in seen[1:]] == pytest.approx(slopes, rel=1e-3, abs=1e-6)
     assert max(map(abs, slopes)) > 1e-3, "a slope that says something"
+    if recurrent:
+        assert not any(verdict.critic.known for verdict in seen[1:])
+    else:
+        lag.assert_slopes(seen[1:])
     assert [sorted(verdict.by_epoch) for verdict in seen[1:]] == [[1, 2]] * 3
     assert all(verdict.rows == STEPS * ENVS for verdict in seen[1:])
 
@@ -217,6 +233,12 @@ def test_rows_beyond_the_limit_are_left_out(recurrent):
     # Every third of 32 rows, since every second would be of half of the environments; two whole environments.
     assert runner.adept.pilot.verdict.rows == (2 * STEPS if recurrent else 11)
     assert runner.adept.pilot.verdict.slope.known
+
+
+def test_a_stride_of_its_own_moves_the_critic_alone():
+    runner = attach(build(learning_rate=1e-3), Scripted(CRITIC_ALONE), verbose=0)
+    algorithm = runner.alg
+    assert_only_the_critic_moves(lambda: runner.learn(1), algorithm.actor.parameters(), algorithm.critic.parameters())
 
 
 def test_control_resumes_through_save_and_load(tmp_path):
@@ -251,7 +273,8 @@ def test_the_guard_ends_an_update(recurrent):
 
 def test_memory_is_one_copy_and_one_for_each_epoch_that_is_judged():
     runner = attach(build(), verbose=0, gains_every=2)
-    size = sum(parameter.numel() for parameter in runner.alg.actor.parameters())
+    both = (runner.alg.actor, runner.alg.critic)
+    size = sum(parameter.numel() for part in both for parameter in part.parameters())
     held = []
     for _ in range(3):
         runner.learn(1)

@@ -9,12 +9,14 @@ pytest.importorskip("skrl", reason="needs the environment of skrl: make test-int
 import numpy as np
 import torch
 from recording import (
+    CRITIC_ALONE,
     SHORTENING,
     Counting,
     Oracle,
     Recorder,
     Scripted,
     assert_equal_bit_for_bit,
+    assert_only_the_critic_moves,
     assert_same_state,
     counting_means,
     held_copies,
@@ -32,6 +34,7 @@ from skrl.resources.schedulers.torch import KLAdaptiveLR
 from skrl.trainers.torch import SequentialTrainer
 
 from adept import GaussianThompson
+from adept.controllers import Choice
 from adept.integrations.skrl import attach
 
 pytestmark = pytest.mark.integration
@@ -243,12 +246,19 @@ def watched(agent):
     def advantages():
         return agent.memory.get_tensor_by_name("advantages")
 
-    return Oracle(agent.adept.pilot, agent.optimizer, MINIBATCHES, agent.policy.parameters(), log_probs, advantages)
+    def values():
+        return agent.value.net(agent._observation_preprocessor(agent.memory.get_tensor_by_name("observations")))
+
+    critic = agent.value.parameters(), values, lambda: agent.memory.get_tensor_by_name("returns")
+    return Oracle(
+        agent.adept.pilot, agent.optimizer, MINIBATCHES, agent.policy.parameters(), log_probs, advantages, critic
+    )
 
 
 @pytest.mark.parametrize("scaled", [False, True])
 def test_watching_changes_nothing_and_the_slope_is_that_of_the_memory(scaled, tmp_path, capsys):
     scaler = {"observation_preprocessor": RunningStandardScaler, "observation_preprocessor_kwargs": {"size": 3}}
+    scaler |= {"value_preprocessor": RunningStandardScaler, "value_preprocessor_kwargs": {"size": 1}}
     options = {"learning_rate": 0.02, **(scaler if scaled else {})}
     plain, env = build(tmp_path, **options)
     run(plain, env, 4)
@@ -272,7 +282,7 @@ def test_memory_is_one_copy_and_one_for_each_epoch_that_is_judged(tmp_path, caps
     held = []
     for _ in range(3):
         run(agent, env, 1)
-        held.append(held_copies(agent.adept.pilot, agent.policy.parameters()))
+        held.append(held_copies(agent.adept.pilot, [*agent.policy.parameters(), *agent.value.parameters()]))
     assert held == [1, 1 + CONFIGURED - 1, 1]
     assert capsys.readouterr().out == ""
 
@@ -289,6 +299,20 @@ def test_the_stride_multiplies_the_scheduled_rate(tmp_path):
     run(agent, env, 4)
     oracle.assert_rates(choices, lambda update: 0.01 * 0.9 ** (CONFIGURED * update))
     assert agent.optimizer.param_groups[0]["lr"] == pytest.approx(0.01 * 0.9 ** (CONFIGURED * 4))
+
+
+def test_a_stride_of_its_own_moves_the_critic_alone(tmp_path):
+    agent, env = build(tmp_path, learning_rate=1e-3)
+    attach(agent, Scripted(CRITIC_ALONE), verbose=0)
+    assert_only_the_critic_moves(lambda: run(agent, env, 1), agent.policy.parameters(), agent.value.parameters())
+
+
+def test_where_compute_is_dear_epochs_are_traded_at_the_agents_learning_rate(tmp_path):
+    """Four epochs at 5e-4 become two at 1e-3, at once."""
+    agent, env = build(tmp_path, learning_rate=5e-4)
+    assert agent.cfg.learning_epochs == CONFIGURED == 4
+    run(attach(agent, {"name": "hindsight", "dear": "compute"}, verbose=0), env, 1)
+    assert agent.adept.pilot.choice == Choice(2, 2.0)
 
 
 def test_control_resumes_through_save_and_load(tmp_path):

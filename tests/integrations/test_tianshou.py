@@ -11,12 +11,14 @@ pytest.importorskip("tianshou", reason="needs the environment of tianshou: make 
 import numpy as np
 import torch
 from recording import (
+    CRITIC_ALONE,
     SHORTENING,
     Counting,
     Oracle,
     Recorder,
     Scripted,
     assert_equal_bit_for_bit,
+    assert_only_the_critic_moves,
     assert_same_state,
     counting_means,
     held_copies,
@@ -245,6 +247,7 @@ def watched(algorithm):
         algorithm.policy.parameters(),
         log_probs,
         lambda: batches[-1].adv,
+        (algorithm.critic.parameters(), lambda: algorithm.critic(batches[-1].obs), lambda: batches[-1].returns),
     )
 
 
@@ -272,7 +275,7 @@ def test_memory_is_one_copy_and_one_for_each_epoch_that_is_judged(capsys):
     held = []
     for _ in range(3):
         run(algorithm, 1)
-        held.append(held_copies(algorithm.adept.pilot, algorithm.policy.parameters()))
+        held.append(held_copies(algorithm.adept.pilot, list(algorithm.parameters())))
     assert held == [1, 1 + 6, 1]
     assert "adept" not in capsys.readouterr().out
 
@@ -285,6 +288,13 @@ def test_the_stride_multiplies_the_scheduled_rate():
     run(algorithm, 4)
     oracle.assert_rates(choices, lambda update: 0.01 * (1 - update / 5))
     assert algorithm.optim._optim.param_groups[0]["lr"] == pytest.approx(0.01 * (1 - 4 / 5))
+
+
+def test_a_stride_of_its_own_moves_the_critic_alone():
+    algorithm = attach(build(), Scripted(CRITIC_ALONE), verbose=0)
+    assert_only_the_critic_moves(
+        lambda: run(algorithm, 1), algorithm.policy.parameters(), algorithm.critic.parameters()
+    )
 
 
 def test_control_resumes_through_save_and_load(tmp_path):

@@ -7,12 +7,14 @@ pytest.importorskip("torchrl", reason="needs the environment of torchrl: make te
 
 import torch
 from recording import (
+    CRITIC_ALONE,
     SHORTENING,
     Counting,
     Oracle,
     Recorder,
     Scripted,
     assert_equal_bit_for_bit,
+    assert_only_the_critic_moves,
     assert_same_state,
     counting_means,
     held_copies,
@@ -263,11 +265,14 @@ def watched(trainer):
         return (torch.log_softmax(logits, 1) * batches[-1]["action"].reshape(-1, 2)).sum(1)
 
     def advantages():
-        weight, bias = critic
-        values = batches[-1]["observation"].reshape(-1, 3) @ weight.T + bias
-        return batches[-1]["next", "reward"].reshape(-1) - values.reshape(-1)
+        return batches[-1]["next", "reward"].reshape(-1) - values().reshape(-1)
 
-    return Oracle(trainer.adept.pilot, trainer.optimizer, MINIBATCHES, actor, log_probs, advantages)
+    def values():
+        weight, bias = critic
+        return batches[-1]["observation"].reshape(-1, 3) @ weight.T + bias
+
+    lag = critic, values, lambda: batches[-1]["next", "reward"]
+    return Oracle(trainer.adept.pilot, trainer.optimizer, MINIBATCHES, actor, log_probs, advantages, lag)
 
 
 def _leaves(params):
@@ -317,6 +322,12 @@ def test_the_stride_multiplies_the_scheduled_rate(interval, steps):
     trainer.train()
     oracle.assert_rates(choices, lambda update: 0.01 * 0.97 ** (steps * update))
     assert trainer.optimizer.param_groups[0]["lr"] == pytest.approx(0.01 * 0.97 ** (steps * 4))
+
+
+def test_a_stride_of_its_own_moves_the_critic_alone():
+    trainer = attach(build(1), Scripted(CRITIC_ALONE), verbose=0)
+    loss = trainer.loss_module
+    assert_only_the_critic_moves(trainer.train, _leaves(loss.actor_network_params), _leaves(loss.critic_network_params))
 
 
 def test_control_resumes_through_save_and_load(tmp_path):
