@@ -18,6 +18,8 @@ from paper.tournament.field import BANDIT, HINDSIGHT, Field, Tournament
 from paper.verdicts import FAILS, HOLDS
 from paper.words import NOT_RUN, percent_interval, points, table
 
+SIMPLE = "k3-rate3"
+"""The fixed pair that the README always shows: what one could do without any of this."""
 NO_LOSS_WORDS = {HOLDS: "yes", FAILS: "no"}
 
 
@@ -235,13 +237,13 @@ def task_table(field: Field) -> str:
 
 
 def summary_table(tournament: Tournament | None) -> str:
-    """Return the README's table: the preset, hindsight, the bandit and what is shown to be best; empty without runs."""
+    """Return the README's table: the preset, hindsight, its rivals and what is shown to be best; empty without runs."""
     field = tournament.field if tournament else None
     if field is None:
         return ""
     rows = []
     best = [name for choose in CHOICES if (name := choose(field).name) is not None]
-    for name in dict.fromkeys((field.baseline, *HINDSIGHT, *best, BANDIT)):
+    for name in dict.fromkeys((field.baseline, *HINDSIGHT, SIMPLE, *best, BANDIT)):
         if field.has(name):
             result = field.analysis.methods[name]
             scores = [percent_interval(result.aggregates[measure]["iqm"]) for measure in ("mean-score", "final-score")]
