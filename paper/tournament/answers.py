@@ -150,9 +150,8 @@ def where_samples_are_dear(field: Field) -> Choice:
                       "over all tasks without being worse on one.")  # fmt: skip
     name = max(found, key=field.analysis.iqm)
     text = (
-        f"Where samples are expensive: {field.label(name)}. Its mean score over the run differs from that of the "
-        f"{field.label(base)} by {points(field.gap(name, base))}, for {percent(field.compute(name))} of its "
-        "update FLOPs."
+        f"Where samples are expensive: {field.label(name)}. Its mean score over the run is "
+        f"{points(field.gap(name, base))} against that of the {field.label(base)}."
     )
     return Choice(name, text)
 

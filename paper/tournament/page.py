@@ -92,8 +92,8 @@ def standing(field: Field, name: str) -> str:
     """Say how a method compares with the preset."""
     same = " of the same seed" if field.rules.paired else ""
     return (
-        f"{field.label(name)}: a mean score of {points(field.gap(name, field.baseline))} against the preset, for "
-        f"{percent(field.compute(name))} of its update FLOPs. A run of it is better than one of the preset{same} with "
+        f"{field.label(name)}: {points(field.gap(name, field.baseline))} against the preset, for "
+        f"{percent(field.compute(name))} of its update FLOPs; a run is better than one of the preset{same} with "
         f"probability {interval(field.chance(name))}."
     )
 
