@@ -1,0 +1,65 @@
+"""What the updates of procgen-watch were worth: one run of each method and game, so nothing of who wins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from adept.report.comparison import Run
+from adept.report.statistics import Array
+from adept.report.wording import markdown, number, percent
+from adept.report.worth import advice, watched
+from paper.measures import Evidence
+from paper.words import NOT_RUN, table
+
+EPOCHS = 3
+"""PPO's epochs on Procgen."""
+
+
+def watch_block(evidence: Evidence | None) -> str:
+    """Return a row for each judged run, and what its updates come to in words."""
+    if evidence is None:
+        return NOT_RUN
+    comparison = evidence.comparison
+    rows = []
+    for task in evidence.tasks:
+        base = comparison.finished(comparison.baseline, task)
+        for method in comparison.methods:
+            for run in watched(comparison, method.name, (task,)):
+                share = percent(run.update_flops[-1] / base[0].update_flops[-1]) if base else "–"
+                rows.append([comparison.short[task], markdown(method.label), *cells(run), share])
+    if not rows:
+        return NOT_RUN
+    added = ("first epoch", "second adds", "third adds", "twice the step adds")
+    header = ("game", "method", "judged updates", "slope z", *added, "critic's slope", "stride at the end",
+              "mean score", "mean K", "update FLOPs")  # fmt: skip
+    said = [f"- {markdown(place)}: {markdown(words)}" for place, words in advice(evidence.analysis)]
+    return "\n\n".join([table(header, rows, len(header) - 2), "\n".join(said)]).strip()
+
+
+def cells(run: Run) -> Iterator[str]:
+    """Give what a run's updates were worth: gains in per cent of a standard deviation of the advantage."""
+    columns = run.watched
+    empty = np.full(len(run.steps), math.nan)
+    yield f"{np.isfinite(columns['slope_z']).sum()}"
+    yield mean(columns["slope_z"])
+    gains = [columns.get(f"gain/{epoch}", empty) for epoch in range(1, EPOCHS + 1)]
+    yield mean(gains[0], percent=True)
+    for before, after in pairwise(gains):
+        yield mean(after - before, percent=True)
+    yield mean(columns.get("gain/x2", empty) - columns.get("update_worth", empty), percent=True)
+    yield mean(columns.get("critic_slope", empty))
+    yield number(float(columns["stride"][-1])) if "stride" in columns else "1"
+    yield number(float(np.mean(run.score[np.isfinite(run.score)])))
+    yield number(float(run.epochs_done.mean()))
+
+
+def mean(values: Array, *, percent: bool = False) -> str:
+    """Return the mean over a run's judged updates with its standard error; – where fewer than two have a value."""
+    known = values[np.isfinite(values)] * (100 if percent else 1)
+    if len(known) < 2:
+        return "–"
+    return f"{known.mean():+.2f} ± {known.std(ddof=1) / math.sqrt(len(known)):.2f}" + (" %" if percent else "")
