@@ -17,6 +17,9 @@ from adept.studies.results import Cell, StudyResults
 UNKNOWN_RATE = (200.0, 10.0)
 """Microseconds per environment step of sampling, and per row and epoch of updating, where the backend knows none."""
 
+NEEDED = {"step", "epochs_done", "environment_seconds", "inference_seconds", "update_seconds"}
+"""Columns that tell a run's rates; a run of another version that lacks them tells none."""
+
 
 @dataclass(frozen=True)
 class Rate:
@@ -25,6 +28,10 @@ class Rate:
     sampling: float
     update: float
     source: str
+
+    def step(self, epochs: float) -> float:
+        """Return the seconds of an environment step and of its updates."""
+        return self.sampling + self.update * epochs
 
 
 @dataclass(frozen=True)
@@ -58,16 +65,16 @@ def estimate(results: StudyResults) -> list[Remaining]:
             flops = iterations * forward * cost.iteration(config, epochs)
         rate = rate_for(config, measured)
         steps = iterations * config.batch_size
-        seconds = steps * (rate.sampling + rate.update * epochs)
+        seconds = steps * rate.step(epochs)
         estimates.append(Remaining(cell, steps, epochs, flops, seconds, rate.source))
     return estimates
 
 
-def measured_rates(results: StudyResults) -> dict[tuple[str, str], Rate]:
-    """Return the rates of the runs in the folder, by task and algorithm, and by backend and algorithm."""
+def measured_rates(results: StudyResults, cells: Iterable[Cell] | None = None) -> dict[tuple[str, str], Rate]:
+    """Return the rates of the runs in the folder, or of some, by task and algorithm, and by backend and algorithm."""
     groups: dict[tuple[str, str], list[tuple[float, float, float, float]]] = {}
-    for cell in results.cells:
-        if cell.state == "missing" or not len(columns := results.curve(cell)) or not len(columns["step"]):
+    for cell in results.cells if cells is None else cells:
+        if cell.state == "missing" or not (columns := results.curve(cell)).keys() >= NEEDED or not len(columns["step"]):
             continue
         sampling = float((columns["environment_seconds"] + columns["inference_seconds"]).sum())
         rows = float(len(columns["step"]) * cell.config.batch_size)

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from adept.runs.text import duration
 from adept.studies.engines import Event
+from adept.studies.estimate import measured_rates, rate_for
 from adept.studies.results import StudyResults
 from adept.studies.work import Job, last_iteration
 
@@ -29,7 +30,9 @@ class Progress:
         budget = results.study.budget
         self._total = sum(budget[job.task] for job in jobs)
         self._made = {job: last_iteration(job.path) * job.config.batch_size for job in jobs}
-        self._at_start = sum(self._made.values())
+        self._prices = prices(results, jobs)
+        self._all = sum(self._prices[job] * budget[job.task] for job in jobs)
+        self._at_start = self._work()
         self._running: dict[Job, float] = {}
         self._failed = 0
         self._started = self._lined = self._looked = time.monotonic()
@@ -86,17 +89,30 @@ class Progress:
 
     def _left(self, now: float) -> str:
         elapsed = now - self._started
-        made = sum(self._made.values())
+        made = self._work()
         if elapsed < FIRST_GUESS_SECONDS or made <= self._at_start:
             return "time left unknown yet"
-        seconds = (self._total - made) / (made - self._at_start) * elapsed
+        seconds = (self._all - made) / (made - self._at_start) * elapsed
         return f"about {duration(seconds)} left"
+
+    def _work(self) -> float:
+        return sum(self._prices[job] * steps for job, steps in self._made.items())
 
     def _say(self, text: str) -> None:
         if self._bars is not None:
             self._bars.say(text)
         else:
             print(text, file=self._stream, flush=True)
+
+
+def prices(results: StudyResults, jobs: Sequence[Job]) -> dict[Job, float]:
+    """Return what a step of each job costs: seconds, of which only the ratios count.
+
+    One finished run of each task tells its rates, so that nobody waits until hundreds are read.
+    """
+    examples = {cell.task: cell for cell in results.cells if cell.state == "done"}
+    rates = measured_rates(results, examples.values())
+    return {job: rate_for(job.config, rates).step(sum(job.config.arms) / len(job.config.arms)) for job in jobs}
 
 
 class _Bars:

@@ -13,11 +13,13 @@ from adept.runs.energy import EnergyMeter
 from adept.runs.text import duration
 from adept.runs.text import flops as cost
 from adept.studies.estimate import estimate
-from adept.studies.progress import Progress
+from adept.studies.progress import Progress, prices
 from adept.studies.results import load_results, results_of
 from adept.studies.work import last_iteration, mark_failed
 
 from .test_results import TASK, directory, write_run  # noqa: F401 - a fixture
+
+OTHER = "gymnasium/Acrobot-v1"
 
 
 def test_status_counts_every_method_and_task(directory, capsys):  # noqa: F811
@@ -49,12 +51,16 @@ def test_a_dry_run_runs_nothing_and_says_where_its_rates_are_from(tmp_path, caps
     assert "not measured here" in capsys.readouterr().out
 
 
+def write_rates(path):
+    """Write an iteration of 10 ms a step and 10 ms a row and epoch."""
+    row = {"iteration": 1, "step": 64, "epochs_done": 2, "environment_seconds": 0.5, "inference_seconds": 0.14,
+           "update_seconds": 1.28}  # fmt: skip
+    (path / "iterations.csv").write_text(f"{','.join(row)}\n{','.join(map(str, row.values()))}\n")
+
+
 def test_rates_measured_in_the_folder_go_first(study, tmp_path):
     write_run(study, tmp_path, "fixed-2", TASK, 1)
-    rows = {"iteration": 1, "step": 64, "epochs_done": 2, "environment_seconds": 0.5, "inference_seconds": 0.14}
-    header, row = ",".join([*rows, "update_seconds"]), ",".join(map(str, [*rows.values(), 1.28]))
-    path = results_of(study, tmp_path).cell("fixed-2", TASK, 1).path
-    (path / "iterations.csv").write_text(f"{header}\n{row}\n")
+    write_rates(results_of(study, tmp_path).cell("fixed-2", TASK, 1).path)
     estimates = {each.cell.key: each for each in estimate(results_of(study, tmp_path))}
     done, todo = estimates["fixed-2", TASK, 1], estimates["round-robin", TASK, 2]
     assert done.steps == done.seconds == 0
@@ -124,8 +130,21 @@ def test_progress_guesses_what_is_left(directory, monkeypatch, capsys):  # noqa:
         progress.show(Event("done", jobs[0]))
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "study tiny: 6 of 8 runs to do, by a test"
-    # Two runs had made all their 512 steps; of the other 4 · 512, 256 took 10 s: 1792 are left.
-    assert lines[1] == f"[3/8] {jobs[0]} done in 10 s · about 1 min 10 s left"
+    # Two runs had made all their 512 steps. Of the other 4 · 512, 256 of fixed-2 took 10 s. At 200 µs and 10 µs for an
+    # epoch, its steps cost 220 and those of round-robin 215: (256 · 220 + 512 · (220 + 2 · 215)) / (256 · 220) · 10 s.
+    assert lines[1] == f"[3/8] {jobs[0]} done in 10 s · about 1 min 09 s left"
+
+
+def test_progress_knows_what_the_steps_of_a_task_cost(study, tmp_path):
+    from adept.studies.driver import jobs_of
+
+    write_run(study, tmp_path, "fixed-2", TASK, 1)
+    write_rates(results_of(study, tmp_path).cell("fixed-2", TASK, 1).path)
+    results = results_of(study, tmp_path)
+    found = {(job.method, job.task): price for job, price in prices(results, jobs_of(results)).items()}
+    # 10 ms a step and 10 ms a row and epoch were measured on this task, and with it on the backend.
+    assert found["fixed-2", TASK] == pytest.approx(0.03, rel=1e-3)
+    assert found["round-robin", TASK] == found["round-robin", OTHER] == pytest.approx(0.025, rel=1e-3)
 
 
 @pytest.mark.slow
