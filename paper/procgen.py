@@ -8,8 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from adept.hindsight.advice import Mean
 from adept.report.comparison import Run
-from adept.report.statistics import Array
+from adept.report.statistics import Array, area_under_curve
 from adept.report.wording import markdown, number, percent
 from adept.report.worth import advice, watched
 from paper.measures import Evidence
@@ -53,13 +54,11 @@ def cells(run: Run) -> Iterator[str]:
     yield mean(columns.get("gain/x2", empty) - columns.get("update_worth", empty), percent=True)
     yield mean(columns.get("critic_slope", empty))
     yield number(float(columns["stride"][-1])) if "stride" in columns else "1"
-    yield number(float(np.mean(run.score[np.isfinite(run.score)])))
+    yield number(area_under_curve(run.steps, run.score, run.steps[-1]))
     yield number(float(run.epochs_done.mean()))
 
 
 def mean(values: Array, *, percent: bool = False) -> str:
     """Return the mean over a run's judged updates with its standard error; – where fewer than two have a value."""
-    known = values[np.isfinite(values)] * (100 if percent else 1)
-    if len(known) < 2:
-        return "–"
-    return f"{known.mean():+.2f} ± {known.std(ddof=1) / math.sqrt(len(known)):.2f}" + (" %" if percent else "")
+    found, scale, unit = Mean.of(values), *((100, " %") if percent else (1, ""))
+    return f"{scale * found.value:+.2f} ± {scale * found.error:.2f}{unit}" if found.updates else "–"

@@ -105,7 +105,7 @@ def run(words: list[str]) -> int:
 def check(options: TrainOptions) -> None:
     """Find mistakes before a folder is made, and warn of what is large."""
     from adept.runs.checking import check_run
-    from adept.studies.estimate import rate_for
+    from adept.studies.estimate import expected_epochs, rate_for
 
     config = options.config
     import_named([*named_schedulers(config), *named_environments(config)])
@@ -113,7 +113,7 @@ def check(options: TrainOptions) -> None:
     if options.track == "wandb":
         require("wandb", "wandb")
     rate = rate_for(config, {})
-    seconds = config.steps * (rate.sampling + rate.update * sum(config.arms) / len(config.arms))
+    seconds = config.steps * rate.step(expected_epochs(config))
     if seconds > LONG_SECONDS:
         warnings.append(f"this may take {duration(seconds)} on one CPU core ({rate.source}); lower --steps to try it")
     if not options.quiet:

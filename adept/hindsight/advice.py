@@ -52,6 +52,14 @@ class Mean:
     error: float
     updates: int = 0
 
+    @classmethod
+    def of(cls, values: Floats) -> Mean:
+        """Return mean and standard error of what is finite; of fewer than two values there is none."""
+        known = values[np.isfinite(values)]
+        if len(known) < 2:
+            return cls(math.nan, math.nan)
+        return cls(float(known.mean()), float(known.std(ddof=1)) / math.sqrt(len(known)), len(known))
+
     @property
     def sure(self) -> float:
         """How far it is from 0 as a standard normal deviate, which few updates make small; 0 where there is none."""
@@ -347,11 +355,9 @@ def _on_epochs(
 
 
 def _mean(values: Floats) -> Mean:
-    """Return mean and standard error of what is finite."""
-    known = values[np.isfinite(values)]
-    if len(known) < FEWEST_OF_THIRD:
-        return Mean(math.nan, math.nan)
-    return Mean(float(known.mean()), float(known.std(ddof=1)) / math.sqrt(len(known)), len(known))
+    """Return the mean of values that are enough for a third of a run; of fewer, none."""
+    found = Mean.of(values)
+    return found if found.updates >= FEWEST_OF_THIRD else Mean(math.nan, math.nan)
 
 
 def _epoch_of(column: str) -> int:

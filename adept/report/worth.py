@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from adept import cost
-from adept.hindsight.advice import Advice, advise
+from adept.hindsight.advice import Advice, Mean, advise
 from adept.report.analysis import Analysis
 from adept.report.comparison import Comparison, Run
 from adept.report.statistics import Array
@@ -46,10 +46,9 @@ def gains(comparison: Comparison, method: str, tasks: Sequence[str]) -> dict[str
             same = np.concatenate([[False], run.epochs_done[:-1] == last])
             known[last] = np.where(same, run.watched["update_worth"], math.nan)
         for (stage, name), (epoch, values) in itertools.product(enumerate(STAGES), known.items()):
-            part = values[(stages == stage) & np.isfinite(values)]
-            if len(part) > 1:
-                error = float(part.std(ddof=1)) / math.sqrt(len(part))
-                tables[name].setdefault(epoch, []).append((float(part.mean()), error))
+            found = Mean.of(values[stages == stage])
+            if found.updates:
+                tables[name].setdefault(epoch, []).append((found.value, found.error))
     return {
         name: [(epoch, float(np.mean(table, 0)[0]), math.hypot(*(error for _, error in table)) / len(table))
                for epoch, table in sorted(by_epoch.items())]

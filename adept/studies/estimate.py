@@ -51,14 +51,14 @@ class Remaining:
 def estimate(results: StudyResults) -> list[Remaining]:
     """Estimate what the cells that are not done have left to do."""
     study = results.study
-    measured = measured_rates(results)
+    measured = measured_rates(results, results.cells)
     forwards = {task: _forward(study.config(study.baseline, task, study.seeds[0])) for task in study.tasks}
     estimates = []
     for cell in results.cells:
         config = cell.config
         made = 0 if cell.state == "missing" else int(_last(results, cell))
         iterations = 0 if cell.state == "done" else max(0, study.iterations(cell.task) - made)
-        epochs = sum(config.arms) / len(config.arms)
+        epochs = expected_epochs(config)
         forward = forwards[cell.task]
         flops = None
         if forward is not None:
@@ -70,10 +70,10 @@ def estimate(results: StudyResults) -> list[Remaining]:
     return estimates
 
 
-def measured_rates(results: StudyResults, cells: Iterable[Cell] | None = None) -> dict[tuple[str, str], Rate]:
-    """Return the rates of the runs in the folder, or of some, by task and algorithm, and by backend and algorithm."""
+def measured_rates(results: StudyResults, cells: Iterable[Cell]) -> dict[tuple[str, str], Rate]:
+    """Return the rates of some runs of the folder, by task and algorithm, and by backend and algorithm."""
     groups: dict[tuple[str, str], list[tuple[float, float, float, float]]] = {}
-    for cell in results.cells if cells is None else cells:
+    for cell in cells:
         if cell.state == "missing" or not (columns := results.curve(cell)).keys() >= NEEDED or not len(columns["step"]):
             continue
         sampling = float((columns["environment_seconds"] + columns["inference_seconds"]).sum())
@@ -96,6 +96,11 @@ def rate_for(config: Config, measured: dict[tuple[str, str], Rate]) -> Rate:
             return measured[name, config.algo]
     sampling, update = backend_of(config).microseconds.get(ALGORITHMS[config.algo].passes, UNKNOWN_RATE)
     return Rate(sampling * 1e-6, update * 1e-6, f"rough rate of {config.backend} on one CPU core, not measured here")
+
+
+def expected_epochs(config: Config) -> float:
+    """Return the epochs of an iteration on average, if the arms are chosen equally often."""
+    return sum(config.arms) / len(config.arms)
 
 
 def sources(estimates: Iterable[Remaining]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from adept.runs.text import duration
 from adept.studies.engines import Event
-from adept.studies.estimate import measured_rates, rate_for
+from adept.studies.estimate import expected_epochs, measured_rates, rate_for
 from adept.studies.results import StudyResults
 from adept.studies.work import Job, last_iteration
 
@@ -112,7 +112,7 @@ def prices(results: StudyResults, jobs: Sequence[Job]) -> dict[Job, float]:
     """
     examples = {cell.task: cell for cell in results.cells if cell.state == "done"}
     rates = measured_rates(results, examples.values())
-    return {job: rate_for(job.config, rates).step(sum(job.config.arms) / len(job.config.arms)) for job in jobs}
+    return {job: rate_for(job.config, rates).step(expected_epochs(job.config)) for job in jobs}
 
 
 class _Bars:
