@@ -100,6 +100,12 @@ METRICS: dict[str, Callable[[Strata, Array], Array]] = {
 }
 
 
+def iqm(scores: Scores) -> float:
+    """Return the interquartile mean over all runs of all tasks."""
+    strata = Strata(scores)
+    return float(METRICS["iqm"](strata, strata.values))
+
+
 def aggregate(scores: Scores, *, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Estimate]:
     """Return IQM, mean, median and optimality gap over tasks and runs, each with its interval."""
     strata = Strata(scores)

@@ -19,7 +19,7 @@ from adept.report.analysis import Analysis, TaskResult, analyze
 from adept.report.comparison import Comparison, Run
 from adept.report.loading import load_comparison
 from adept.report.scales import MARGIN, without_progress
-from adept.report.statistics import RESAMPLES, Array, Estimate, Scores, difference, share_ahead
+from adept.report.statistics import RESAMPLES, Array, Estimate, Scores, difference, iqm, share_ahead
 from paper.measures import ROOT, copied
 from paper.verdicts import HOLDS, Region, verdict
 
@@ -249,6 +249,23 @@ class Field:
     def scores_of_best_pairs(self) -> list[Array]:
         """Return the normalised scores of each task's best pair."""
         return [self.scores(name)[index] for index, name in enumerate(self.best_pairs().values())]
+
+    def scores_of_tuned_pairs(self, *, by_task: bool) -> list[Array] | None:
+        """Return, for each seed, the scores of the pair that is best with the other seeds; None with a single seed.
+
+        That is what tuning gives: no run is scored that the choice was made on. The pair is one for all tasks, by the
+        IQM, or one for each task, by the mean.
+        """
+        pairs = np.array([self.scores(name) for name in self.fixed_pairs()])  # (pairs, tasks, seeds)
+        _, tasks, seeds = pairs.shape
+        if seeds < 2:
+            return None
+        found = np.empty((tasks, seeds))
+        for seed in range(seeds):
+            others = np.delete(pairs, seed, axis=2)
+            best = others.mean(2).argmax(0) if by_task else int(np.argmax([iqm(pair) for pair in others]))
+            found[:, seed] = pairs[best, np.arange(tasks), seed]
+        return list(found)
 
 
 def make_field(
