@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -27,12 +28,10 @@ class Progress:
         self._stream = sys.stderr if stream is None else stream
         self._cells = len(results.cells)
         self._over = len(results.cells) - len(jobs)
-        budget = results.study.budget
-        self._total = sum(budget[job.task] for job in jobs)
+        self._results, self._budget = results, {job: results.study.budget[job.task] for job in jobs}
         self._made = {job: last_iteration(job.path) * job.config.batch_size for job in jobs}
+        self._at_start = dict(self._made)
         self._prices = prices(results, jobs)
-        self._all = sum(self._prices[job] * budget[job.task] for job in jobs)
-        self._at_start = self._work()
         self._running: dict[Job, float] = {}
         self._failed = 0
         self._started = self._lined = self._looked = time.monotonic()
@@ -41,7 +40,7 @@ class Progress:
 
     def __enter__(self) -> Self:
         if self._stream.isatty():
-            self._bars = _Bars(self._total)
+            self._bars = _Bars()
         return self
 
     def __exit__(
@@ -60,7 +59,9 @@ class Progress:
             for job in self._running:
                 self._made[job] = last_iteration(job.path) * job.config.batch_size
             if self._bars is not None:
-                self._bars.show(self._made, self._running, sum(self._made.values()), self._summary(now))
+                self._bars.show(
+                    self._made, self._running, self._cost(self._made) / self._cost(self._budget), self._summary(now)
+                )
             elif now - self._lined >= LINE_SECONDS:
                 self._lined = now
                 self._say(self._summary(now))
@@ -79,6 +80,8 @@ class Progress:
             return
         self._over += 1
         self._failed += event.kind == "failed"
+        if event.kind == "done":
+            self._learn(job)
         what = f"failed: {event.error}" if event.kind == "failed" else f"done in {duration(took)}"
         if self._bars is None or event.kind == "failed":
             self._say(f"[{self._over}/{self._cells}] {job} {what} · {self._left(now)}")
@@ -87,16 +90,25 @@ class Progress:
         failed = f", {self._failed} failed" if self._failed else ""
         return f"{self._over} of {self._cells} runs over{failed}, {len(self._running)} running · {self._left(now)}"
 
+    def _learn(self, job: Job) -> None:
+        """Price all steps again where a run is the first one of its task that is done: until then a guess was."""
+        known = {cell.task for cell in self._results.cells if cell.state == "done"}
+        if job.task not in known:
+            cells = (replace(cell, state="done") if cell.path.absolute() == job.path else cell
+                     for cell in self._results.cells)  # fmt: skip
+            self._results = replace(self._results, cells=tuple(cells))
+            self._prices = prices(self._results, list(self._made))
+
     def _left(self, now: float) -> str:
         elapsed = now - self._started
-        made = self._work()
-        if elapsed < FIRST_GUESS_SECONDS or made <= self._at_start:
+        before, made, everything = map(self._cost, (self._at_start, self._made, self._budget))
+        if elapsed < FIRST_GUESS_SECONDS or made <= before:
             return "time left unknown yet"
-        seconds = (self._all - made) / (made - self._at_start) * elapsed
-        return f"about {duration(seconds)} left"
+        return f"about {duration((everything - made) / (made - before) * elapsed)} left"
 
-    def _work(self) -> float:
-        return sum(self._prices[job] * steps for job, steps in self._made.items())
+    def _cost(self, steps: Mapping[Job, int]) -> float:
+        """Return what so many steps of each job cost together."""
+        return sum(self._prices[job] * count for job, count in steps.items())
 
     def _say(self, text: str) -> None:
         if self._bars is not None:
@@ -118,19 +130,19 @@ def prices(results: StudyResults, jobs: Sequence[Job]) -> dict[Job, float]:
 class _Bars:
     """Bars of rich: one for the study, one for each run under way."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, TextColumn
         from rich.progress import Progress as RichProgress
 
         columns = (BarColumn(bar_width=24), TextColumn("{task.percentage:>3.0f}%"), TextColumn("{task.description}"))
         self._progress = RichProgress(*columns, console=Console(stderr=True), transient=True)
-        self._study = self._progress.add_task("", total=total)
+        self._study = self._progress.add_task("", total=1.0)
         self._tasks: dict[Job, Any] = {}
         self._progress.start()
 
-    def show(self, made: dict[Job, int], running: dict[Job, float], done: int, summary: str) -> None:
-        """Draw the bars anew."""
+    def show(self, made: dict[Job, int], running: dict[Job, float], done: float, summary: str) -> None:
+        """Draw the bars again; `done` is the share of all work."""
         self._progress.update(self._study, completed=done, description=summary)
         for job in running:
             if job not in self._tasks:

@@ -51,10 +51,10 @@ def test_a_dry_run_runs_nothing_and_says_where_its_rates_are_from(tmp_path, caps
     assert "not measured here" in capsys.readouterr().out
 
 
-def write_rates(path):
-    """Write an iteration of 10 ms a step and 10 ms a row and epoch."""
-    row = {"iteration": 1, "step": 64, "epochs_done": 2, "environment_seconds": 0.5, "inference_seconds": 0.14,
-           "update_seconds": 1.28}  # fmt: skip
+def write_rates(path, *, iteration=1, scale=1):
+    """Write an iteration of 10 ms a step and 10 ms a row and epoch, or so many times as much."""
+    row = {"iteration": iteration, "step": 64, "epochs_done": 2, "environment_seconds": 0.5 * scale,
+           "inference_seconds": 0.14 * scale, "update_seconds": 1.28 * scale}  # fmt: skip
     (path / "iterations.csv").write_text(f"{','.join(row)}\n{','.join(map(str, row.values()))}\n")
 
 
@@ -133,6 +133,29 @@ def test_progress_guesses_what_is_left(directory, monkeypatch, capsys):  # noqa:
     # Two runs had made all their 512 steps. Of the other 4 · 512, 256 of fixed-2 took 10 s. At 200 µs and 10 µs for an
     # epoch, its steps cost 220 and those of round-robin 215: (256 · 220 + 512 · (220 + 2 · 215)) / (256 · 220) · 10 s.
     assert lines[1] == f"[3/8] {jobs[0]} done in 10 s · about 1 min 09 s left"
+
+
+def test_progress_prices_steps_again_when_the_first_run_of_a_task_is_done(study, tmp_path, monkeypatch, capsys):
+    from adept.studies.driver import jobs_of
+    from adept.studies.engines import Event
+
+    results = results_of(study, tmp_path)
+    jobs = jobs_of(results)
+    of = {(job.method, job.task, job.seed): job for job in jobs}
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    with Progress(results, jobs, "a test") as progress:
+        for task, scale in ((TASK, 1), (OTHER, 10)):
+            job = of["fixed-2", task, 1]
+            progress.show(Event("started", job))
+            write_run(study, tmp_path, "fixed-2", task, 1)
+            write_rates(job.path, iteration=8, scale=scale)
+            now += 10.0
+            progress.show(Event("done", job))
+    told = [line.rpartition(" · ")[2] for line in capsys.readouterr().err.splitlines()[1:]]
+    # A step costs 30 ms with two epochs and 25 with round robin's 1.5, and as much on the other task until a run of it
+    # is done: 30 of 4 · (30 + 25) took 10 s. Then it costs ten times as much: 330 of 2 · 11 · (30 + 25) took 20 s.
+    assert told == [f"about {duration(10 * 190 / 30)} left", f"about {duration(20 * (1210 - 330) / 330)} left"]
 
 
 def test_progress_knows_what_the_steps_of_a_task_cost(study, tmp_path):
