@@ -57,6 +57,12 @@ def test_a_row_for_each_run_and_the_advice_of_the_fixed_one():
     assert lines[2].endswith("| 100 % |")
     assert lines[3] == "| bigfish | hindsight | 1 | – | – | – | – | – | – | 2.25 | 2.00 | 3.00 | 50 % |"
     assert lines[-1] == "- PPO (K=3) on bigfish: Seed 1: Only 3 updates were judged: too few to say anything."
+    # A run that is not there yet is counted.
+    missing = replace(hindsight, state="missing")
+    evidence.comparison = replace(compared, runs=(FIXED, missing))
+    lines = watch_block(evidence).splitlines()  # type: ignore[arg-type]
+    assert lines[-1] == "1 of 2 runs are finished."
+    assert not any("hindsight" in line for line in lines)
 
 
 def test_nothing_is_said_without_runs():
