@@ -24,7 +24,7 @@ from adept.studies.results import Cell, StudyResults, load_results, undeclared_d
 
 PROCESSOR = "processor_seconds"
 """The column of processor time; wall time says little where a machine is shared, and is left out."""
-WATCHED = ("slope_z", "update_worth", "stride", "gain/", "approx_kl_last_epoch")
+WATCHED = ("slope_z", "critic_", "update_worth", "stride", "gain/", "approx_kl_last_epoch")
 """Columns, or their beginnings, that hindsight leaves in a record."""
 METHOD_KEYS = ("scheduler", "scheduler_options", "arms", "target_kl", "stopping")
 """What makes a method of a run outside any study."""

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from adept import cost
 from adept.hindsight.advice import Advice, Mean, advise
 from adept.report.analysis import Analysis
 from adept.report.comparison import Comparison, Run
 from adept.report.statistics import Array
 from adept.report.wording import counted
+from adept.runs.advice import advice_of
 
 STAGES = ("first third", "middle third", "last third")
 BINS = 30
@@ -101,7 +101,5 @@ def advice(analysis: Analysis) -> list[tuple[str, str]]:
 
 
 def _advice_of(run: Run) -> Advice:
-    flops = None
-    if run.config is not None and run.epochs_done[0]:
-        flops = cost.epoch_flops(run.config, float(run.flops[0]), float(run.epochs_done[0]))
-    return advise({**run.watched, "epochs_done": run.epochs_done}, epoch_flops=flops)
+    columns = {**run.watched, "epochs": run.epochs, "epochs_done": run.epochs_done, "flops": run.flops}
+    return advise(columns) if run.config is None else advice_of(run.config, columns)

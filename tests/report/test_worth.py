@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 from synthetic import METHODS, write_study
 
+from adept.config import Config
 from adept.report import ReportOptions
 from adept.report.analysis import analyze
 from adept.report.build import report_files
-from adept.report.loading import load_comparison
+from adept.report.comparison import ComparedMethod, Comparison, Run
+from adept.report.loading import load_comparison, with_records
 from adept.report.worth import advice, course, gains, watched
+from adept.runs.advice import advice_of
 
 TASKS = ["minigrid/DoorKey-6x6", "minigrid/LavaGapS7"]
 OPTIONS = {"scheduler": "hindsight", "arms": [4], "scheduler_options": {"dear": "compute", "gain": 0.5}}
@@ -85,3 +88,23 @@ def test_figures_and_box_are_on_the_page(folder):
     assert "What the updates were worth, in hindsight" in page
     assert 'id="gain-by-epoch-figure_1"' in page
     assert "dear compute, gain 0.5" in page
+
+
+def test_the_report_gives_the_advice_of_adept_advise():
+    """The columns of one run, read for a report and for `adept advise`: the critic lags, and a KL stop ends updates."""
+    count = 30
+    random = np.random.default_rng(0)
+    judged = {"slope_z": 3 + random.normal(size=count), "critic_slope": np.full(count, 1.5),
+              "critic_slope_z": 4 + random.normal(size=count), "update_worth": np.full(count, 0.02),
+              "approx_kl_last_epoch": np.full(count, 0.01)}  # fmt: skip
+    numbers = np.arange(1.0, count + 1)
+    columns = {"iteration": numbers, "step": numbers, "score": np.ones(count), "flops": numbers * 1e9,
+               "epochs": np.full(count, 10.0), "epochs_done": np.full(count, 4.0), **judged}  # fmt: skip
+    config = Config(env=TASKS[0], scheduler="fixed", arms=(10,))
+    run = with_records(Run("fixed", TASKS[0], 1, "done", config=config), columns, ())
+    method = ComparedMethod("fixed", "K=10", config, "s")
+    compared = Comparison("", (method,), (TASKS[0],), (run,), "fixed", {TASKS[0]: float(count)}, ())
+    said = str(advice_of(config, columns)).replace("`", "")
+    assert advice(analyze(compared)) == [("K=10 on DoorKey-6x6", f"Seed 1: {said}")]
+    assert "The critic lags: its updates should be 2.5 times as long" in said
+    assert "(4 of 10 epochs on average)" in said
