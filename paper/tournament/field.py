@@ -301,7 +301,7 @@ class Tournament:
     everything: Comparison
     field: Field | None
     grid: Field | None
-    """the fixed pairs, with hindsight beside them, on the seeds that all of them have"""
+    """the fixed pairs, with hindsight beside them, on the seeds that all of them have; None before there are enough"""
     pairs: int = 0
     """fixed pairs that are declared"""
     rules: Rules = FIRST
@@ -322,7 +322,9 @@ def build(comparison: Comparison, resamples: int = RESAMPLES, rules: Rules = FIR
     started = {run.method for run in comparison.runs if run.state == "done"}
     names = [name for name in (*fixed, *(name for name in HINDSIGHT if field.has(name))) if name in started]
     planned = len({run.seed for run in comparison.runs if run.method in others})
-    beside = make_field(comparison, select(kept, names, ()), planned, resamples, rules)
+    together = select(kept, names, ())
+    complete = len(together.seeds) >= min(ENOUGH, planned)
+    beside = make_field(comparison, together, planned, resamples, rules) if complete else None
     return Tournament(comparison, field, beside, len(fixed), rules)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib
 import numpy as np
 
+from adept.report.comparison import Run
 from adept.report.drawings.scores import differences, score_against_compute
 from adept.report.figures import STYLE, Drawing, Pen
 from adept.report.scales import MARGIN
@@ -150,11 +152,9 @@ def method_table(field: Field) -> str:
 
 def state(tournament: Tournament) -> str:
     """Say what is compared, what is not, and why."""
-    runs = tournament.everything.runs
-    done = sum(run.state == "done" for run in runs)
     field = tournament.field
     if field is None:
-        return f"{done} of {counted(len(runs), 'run')} are finished. Results are shown from five complete seeds on."
+        return finished(tournament.everything.runs)
     chosen = field.selection
     text = (
         f"{counted(len(chosen.methods), 'method')} on {tasks_of(field)} with {len(chosen.seeds)} of "
@@ -194,7 +194,7 @@ def answer_table(tournament: Tournament, earlier: Tournament | None = None) -> s
         return NOT_RUN
     text = table(("question", "measured [95 %]", "answer"), rows)
     if tournament.grid is None:
-        text += "\n\nQuestions 3 and 4 compare hindsight with the best fixed pairs, which have not been run yet."
+        text += "\n\nQuestions 3 and 4 compare hindsight with the best fixed pairs, whose runs are not finished yet."
     return text
 
 
@@ -202,7 +202,7 @@ def grid_block(tournament: Tournament) -> str:
     """Return the fixed pairs with their scores, the best over all tasks, and the best of each task."""
     grid = tournament.grid
     if grid is None or not grid.fixed_pairs():
-        return NOT_RUN
+        return f"*Under way.* {finished(grid_runs(tournament))}" if grid_runs(tournament) else NOT_RUN
     best, each = grid.best_pair(), grid.best_pairs()
     rows = []
     for name in (*grid.fixed_pairs(), *(name for name in HINDSIGHT if grid.has(name))):
@@ -219,6 +219,18 @@ def grid_block(tournament: Tournament) -> str:
         f"{pairs} by the same runs that it is scored on, so its lead is in part luck."
     )
     return "\n\n".join([table(header, rows), text, *tuning(grid)])
+
+
+def grid_runs(tournament: Tournament) -> list[Run]:
+    """Return the runs of the grid's own study."""
+    own = {method.name for method in tournament.everything.methods if method.source == tournament.rules.grid}
+    return [run for run in tournament.everything.runs if run.method in own]
+
+
+def finished(runs: Sequence[Run]) -> str:
+    """Say how many runs are finished, and when results are shown."""
+    done = sum(run.state == "done" for run in runs)
+    return f"{done} of {counted(len(runs), 'run')} are finished. Results are shown from five complete seeds on."
 
 
 def tuning(grid: Field) -> list[str]:

@@ -198,6 +198,16 @@ def test_the_best_pairs_are_picked_after_the_fact():
     assert grid.best_pair() == "k1"
 
 
+def test_the_grid_waits_for_five_complete_seeds():
+    lacking = build(without(comparison(FIELD, PAIRS), ("k1", "a/Two", 4)), 50, WITH_GRID)
+    assert lacking.field is not None
+    assert lacking.grid is None
+    assert page.grid_block(lacking) == (
+        "*Under way.* 19 of 20 runs are finished. Results are shown from five complete seeds on."
+    )
+    assert "whose runs are not finished yet" in page.answer_table(lacking)
+
+
 def test_a_tuned_pair_is_chosen_on_the_other_seeds():
     found = comparison({"preset": FIELD["preset"], "hindsight-samples": FIELD["hindsight-samples"]}, PAIRS)
     # On the first task seed 5 of rate3 is far ahead. With that seed rate3 has the highest mean, so it is chosen for
