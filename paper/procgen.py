@@ -11,10 +11,10 @@ import numpy as np
 from adept.hindsight.advice import Mean
 from adept.report.comparison import Run
 from adept.report.statistics import Array, area_under_curve
-from adept.report.wording import counted, markdown, number, percent
+from adept.report.wording import markdown, number, percent
 from adept.report.worth import advice, watched
 from paper.measures import Evidence
-from paper.words import NOT_RUN, table
+from paper.words import NOT_RUN, finished, table
 
 EPOCHS = 3
 """PPO's epochs on Procgen."""
@@ -38,8 +38,7 @@ def watch_block(evidence: Evidence | None) -> str:
     header = ("game", "method", "judged updates", "slope z", *added, "critic's slope", "stride at the end",
               "mean score", "mean K", "update FLOPs")  # fmt: skip
     said = [f"- {markdown(place)}: {markdown(words)}" for place, words in advice(evidence.analysis)]
-    done = sum(run.state == "done" for run in comparison.runs)
-    left = f"{done} of {counted(len(comparison.runs), 'run')} are finished." if done < len(comparison.runs) else ""
+    left = finished(comparison.runs) if any(run.state != "done" for run in comparison.runs) else ""
     return "\n\n".join(part for part in (table(header, rows, len(header) - 2), "\n".join(said), left) if part)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from adept.report.comparison import Run
 from adept.report.statistics import Estimate
-from adept.report.wording import percent
+from adept.report.wording import counted, percent
 
 NOT_RUN = "*Not run yet.*"
 
@@ -14,6 +15,11 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], right: int = 0) 
     """Return a Markdown table; the last columns, as many as said, stand to the right."""
     marks = ["---"] * (len(header) - right) + ["---:"] * right
     return "\n".join(f"| {' | '.join(row)} |" for row in [header, marks, *rows])
+
+
+def finished(runs: Sequence[Run]) -> str:
+    """Say how many runs are finished."""
+    return f"{sum(run.state == 'done' for run in runs)} of {counted(len(runs), 'run')} are finished."
 
 
 def thousands(estimate: Estimate) -> str:

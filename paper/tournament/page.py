@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib
@@ -18,10 +17,11 @@ from paper.measures import ROOT
 from paper.tournament.answers import CHOICES, KL_RULES, answers, answers_about_the_bandit, tasks_of
 from paper.tournament.field import BANDIT, HINDSIGHT, Field, Tournament
 from paper.verdicts import FAILS, HOLDS
-from paper.words import NOT_RUN, percent_interval, points, table
+from paper.words import NOT_RUN, finished, percent_interval, points, table
 
 SIMPLE = "k3-rate3"
 """The fixed pair that the README always shows: what one could do without any of this."""
+WAITS = "Results are shown from five complete seeds on."
 TUNED = (
     "Tuned on the other seeds means: for each seed, the pair that is best with all other seeds. No run is scored that "
     "its pair was chosen on, so this is what a grid search gives."
@@ -154,7 +154,7 @@ def state(tournament: Tournament) -> str:
     """Say what is compared, what is not, and why."""
     field = tournament.field
     if field is None:
-        return finished(tournament.everything.runs)
+        return f"{finished(tournament.everything.runs)} {WAITS}"
     chosen = field.selection
     text = (
         f"{counted(len(chosen.methods), 'method')} on {tasks_of(field)} with {len(chosen.seeds)} of "
@@ -202,7 +202,7 @@ def grid_block(tournament: Tournament) -> str:
     """Return the fixed pairs with their scores, the best over all tasks, and the best of each task."""
     grid = tournament.grid
     if grid is None or not grid.fixed_pairs():
-        return f"*Under way.* {finished(grid_runs(tournament))}" if grid_runs(tournament) else NOT_RUN
+        return f"*Under way.* {finished(grid_runs(tournament))} {WAITS}" if grid_runs(tournament) else NOT_RUN
     best, each = grid.best_pair(), grid.best_pairs()
     rows = []
     for name in (*grid.fixed_pairs(), *(name for name in HINDSIGHT if grid.has(name))):
@@ -225,12 +225,6 @@ def grid_runs(tournament: Tournament) -> list[Run]:
     """Return the runs of the grid's own study."""
     own = {method.name for method in tournament.everything.methods if method.source == tournament.rules.grid}
     return [run for run in tournament.everything.runs if run.method in own]
-
-
-def finished(runs: Sequence[Run]) -> str:
-    """Say how many runs are finished, and when results are shown."""
-    done = sum(run.state == "done" for run in runs)
-    return f"{done} of {counted(len(runs), 'run')} are finished. Results are shown from five complete seeds on."
 
 
 def tuning(grid: Field) -> list[str]:
