@@ -188,9 +188,13 @@ class Field:
 
     def compute(self, name: str, rival: str | None = None) -> float:
         """Return update FLOPs relative to a rival's, by default the preset's: the mean over tasks of the ratios."""
+        return float(self.compute_by_task(name, rival).mean())
+
+    def compute_by_task(self, name: str, rival: str | None = None) -> Array:
+        """Return update FLOPs relative to a rival's, by default the preset's, on each task."""
         own, other = ([self.analysis.tasks[method, task].update_flops for task in self.selection.tasks]
                       for method in (name, rival or self.baseline))  # fmt: skip
-        return float(np.mean(np.divide(own, other)))
+        return np.divide(own, other)
 
     def compute_of_the_last_quarter(self, name: str) -> float:
         """Return update FLOPs relative to the preset's likewise, of the last quarter of the steps alone."""

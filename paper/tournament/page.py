@@ -249,14 +249,18 @@ def quarter_table(field: Field) -> str:
 
 
 def task_table(field: Field) -> str:
-    """Return, for each task, the mean score over the run of each method, in returns."""
+    """Return, for each task, the mean score over the run of each method, in returns, and what hindsight saves."""
     names = list(field.analysis.scored)
+    saving = [name for name in HINDSIGHT if field.has(name) and field.compute(name) < 1]
+    shares = [field.compute_by_task(name) for name in saving]
     rows = []
-    for task in field.selection.tasks:
+    for index, task in enumerate(field.selection.tasks):
         cells = [field.analysis.tasks[name, task].area.value for name in names]
         start = field.comparison.start(task)
-        rows.append([field.comparison.short[task], number(start), *(number(cell) for cell in cells)])
-    header = ("task", "start", *(markdown(field.label(name)) for name in names))
+        rows.append([field.comparison.short[task], number(start), *(number(cell) for cell in cells),
+                     *(percent(share[index]) for share in shares)])  # fmt: skip
+    header = ("task", "start", *(markdown(field.label(name)) for name in names),
+              *(f"update FLOPs of {markdown(field.label(name))}" for name in saving))  # fmt: skip
     return table(header, rows, len(header) - 1)
 
 

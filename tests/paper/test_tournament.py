@@ -142,6 +142,20 @@ def test_compute_of_the_last_quarter_leaves_out_what_came_before():
     assert "In the last quarter of the runs it takes 40 % of the update FLOPs." in page.advice(build(found, 50))
 
 
+def test_the_table_by_task_says_what_hindsight_saves_there():
+    found = comparison(FIELD, {})
+    # The preset spends 50 on each task; compute spends 4 a step, 20, and on the second task three times that.
+    runs = tuple(replace(one, update_flops=3 * one.update_flops)
+                 if (one.method, one.task) == ("hindsight-compute", "a/Two") else one for one in found.runs)  # fmt: skip
+    field = build(replace(found, runs=runs), 50).field
+    assert field is not None
+    assert field.compute_by_task("hindsight-compute") == pytest.approx([0.4, 1.2])
+    assert field.compute("hindsight-compute") == pytest.approx(0.8)
+    header, _, *rows = page.task_table(field).splitlines()
+    assert header.endswith("| k3 | update FLOPs of hindsight-compute |")  # samples takes as much as the preset
+    assert [row.split(" | ")[-1] for row in rows] == ["40 % |", "120 % |"]
+
+
 def test_the_lead_by_quarters_of_the_run():
     field = build(comparison(FIELD, {}), 50).field
     assert field is not None
