@@ -145,8 +145,9 @@ def test_compute_of_the_last_quarter_leaves_out_what_came_before():
 def test_the_table_by_task_says_what_hindsight_saves_there():
     found = comparison(FIELD, {})
     # The preset spends 50 on each task; compute spends 4 a step, 20, and on the second task three times that.
-    runs = tuple(replace(one, update_flops=3 * one.update_flops)
-                 if (one.method, one.task) == ("hindsight-compute", "a/Two") else one for one in found.runs)  # fmt: skip
+    dear = ("hindsight-compute", "a/Two")
+    runs = tuple(replace(one, update_flops=3 * one.update_flops) if (one.method, one.task) == dear else one
+                 for one in found.runs)  # fmt: skip
     field = build(replace(found, runs=runs), 50).field
     assert field is not None
     assert field.compute_by_task("hindsight-compute") == pytest.approx([0.4, 1.2])
