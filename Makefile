@@ -17,7 +17,7 @@ demo: install  ## preset, a bandit and hindsight on Pendulum: a table, advice in
 test: lint  ## lint, types, and the tests with coverage
 	$(BIN)/pytest --cov --cov-report=
 	@echo "Coverage of lines and branches of the schedulers, in per cent (at least 95):"
-	@$(BIN)/coverage report --include='adept/schedulers/*' --format=total --fail-under=95
+	@$(BIN)/coverage report --include='*/adept/schedulers/*' --format=total --fail-under=95
 
 test-processors: install  ## the tests of numbers again, rounded as on other processors
 	$(BIN)/python -m tests.processors

@@ -26,13 +26,14 @@ def main() -> int:
 
 def check_files(wheel: Path, source: Path) -> None:
     """Compare the files in both distributions with those in the repository."""
-    listed = subprocess.run(["git", "ls-files", "adept"], cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = subprocess.run(["git", "ls-files", "src/adept"], cwd=ROOT, capture_output=True, text=True, check=True)
     package = {name for name in listed.stdout.split() if (ROOT / name).exists()}
+    shipped = {name.removeprefix("src/") for name in package}
     in_wheel = set(zipfile.ZipFile(wheel).namelist())
     with tarfile.open(source) as archive:
         in_source = {name.partition("/")[2] for name in archive.getnames()}
-    for name, found in ((wheel.name, in_wheel), (source.name, in_source)):
-        if missing := sorted(package - found):
+    for name, wanted, found in ((wheel.name, shipped, in_wheel), (source.name, package, in_source)):
+        if missing := sorted(wanted - found):
             raise SystemExit(f"{name} lacks {', '.join(missing)}; add them to package-data in pyproject.toml")
     others = {name.partition("/")[0] for name in in_wheel if ".dist-info/" not in name} - {"adept"}
     if others:

@@ -35,6 +35,7 @@ from adept.config import Config, Execution  # noqa: E402
 from adept.hindsight.advice import Advice  # noqa: E402
 from adept.presets import preset  # noqa: E402
 from adept.runs.advice import advice_of  # noqa: E402
+from adept.runs.records import Columns
 from adept.training import train  # noqa: E402
 from benchmarks.page import write  # noqa: E402
 
@@ -44,7 +45,7 @@ KEPT = ("iteration", "step", "score", "epochs_done", "learning_rate", "flops", "
 def varied(env: str, seed: int, steps: int, factor: float, epochs: int) -> Config:
     base = preset(env, scheduler="fixed")
     rate = base.learning_rate * factor
-    return replace(base, seed=seed, steps=steps, arms=(epochs,), learning_rate=rate)
+    return replace(base, seed=seed, steps=steps, epochs=epochs, learning_rate=rate)
 
 
 def pendulum(seed: int, factor: float, epochs: int) -> Config:
@@ -59,13 +60,15 @@ def mujoco(seed: int, factor: float, epochs: int) -> Config:
     return varied("envpool/Hopper-v4", seed, 100_000, factor, epochs)
 
 
-def cartpole(seed: int, watch_every: int = 2) -> Config:
-    return replace(preset("gymnasium/CartPole-v1", scheduler="fixed"), seed=seed, steps=80_000, watch_every=watch_every)
+def cartpole(seed: int, monitor_every: int = 2) -> Config:
+    return replace(
+        preset("gymnasium/CartPole-v1", scheduler="fixed"), seed=seed, steps=80_000, monitor_every=monitor_every
+    )
 
 
-def minigrid(task: str, seed: int, watch_every: int = 2) -> Config:
+def minigrid(task: str, seed: int, monitor_every: int = 2) -> Config:
     base = preset(f"minigrid/{task}", scheduler="fixed")
-    return replace(base, seed=seed, arms=(8,), watch_every=watch_every, steps=300_000)
+    return replace(base, seed=seed, epochs=8, monitor_every=monitor_every, steps=300_000)
 
 
 KINDS: dict[str, tuple[float, int]] = {"short": (0.1, 10), "over": (10.0, 10), "epochs": (1.0, 30), "good": (1.0, 10)}
@@ -75,14 +78,14 @@ FAR = KINDS | {"over": (30.0, 10)}
 
 
 def others(
-    seed: int, walker: Callable[[int, float, int], Config], maze: str, watch_every: int = 2
+    seed: int, walker: Callable[[int, float, int], Config], maze: str, monitor_every: int = 2
 ) -> list[tuple[str, str, Config]]:  # fmt: skip
     """Return ten runs of one seed: each kind on Pendulum and on a robot, and two tasks that are solved early."""
     return [
         *((f"{name}-pendulum-{seed}", name, pendulum(seed, *how)) for name, how in KINDS.items()),
         *((f"{name}-{walker.__name__}-{seed}", name, walker(seed, *how)) for name, how in FAR.items()),
-        (f"solved-cartpole-{seed}", "solved", cartpole(seed, watch_every)),
-        (f"solved-empty-{seed}", "solved", minigrid(maze, seed, watch_every)),
+        (f"solved-cartpole-{seed}", "solved", cartpole(seed, monitor_every)),
+        (f"solved-empty-{seed}", "solved", minigrid(maze, seed, monitor_every)),
     ]
 
 
@@ -97,10 +100,10 @@ CELLS: list[tuple[str, str, Config]] = [
 It was right on 8 of the 10 of seed 11 when they were new. Then rules changed: updates that stop short before a run
 blows up are not to be lengthened, few updates count for less, and what holds in one third is said of that third.
 """
-UNSEEN: list[tuple[str, str, Config]] = others(21, mujoco, "Empty-6x6", watch_every=0)
+UNSEEN: list[tuple[str, str, Config]] = others(21, mujoco, "Empty-6x6", monitor_every=0)
 """Another seed and other tasks, chosen before they are run: the advice is not corrected on them.
 
-They are watched as `adept train` does by default.
+They are monitored as `adept train` does by default.
 """
 
 
@@ -124,7 +127,7 @@ def run(name: str, config: Config) -> None:
     if path.exists():
         return
     records = list(train(config, Execution(device="cpu")))
-    columns = [key for key in records[0] if key in KEPT or key.startswith(("slope", "gain/", "update_worth"))]
+    columns = [key for key in records[0] if key in KEPT or key.startswith(("slope", "gain/", "update_gain"))]
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
@@ -137,7 +140,7 @@ def run(name: str, config: Config) -> None:
 def read(name: str) -> dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]]:
     with gzip.open(RESULTS / f"{name}.csv.gz", "rt") as file:
         rows = list(csv.DictReader(file))
-    return {key: np.array([float(row[key]) for row in rows]) for key in rows[0]}
+    return Columns({key: np.array([float(row[key]) for row in rows]) for key in rows[0]}, name)
 
 
 def judged(cells: list[tuple[str, str, Config]]) -> Iterator[tuple[str, float, Advice, bool]]:

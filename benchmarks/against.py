@@ -1,7 +1,7 @@
 """Is training as fast as at another commit? Both run in turn, iteration by iteration, in processor time.
 
     git worktree add ../before COMMIT
-    python benchmarks/against.py ../before [--tasks minigrid …] [--iterations 6] [--watch]
+    python benchmarks/against.py ../before [--tasks minigrid …] [--iterations 6] [--monitor]
 
 Each side is a process of its own with one thread. Both run the same configuration, and compute the same numbers unless
 a commit between them changed these, so that the fastest iterations compare the same work: *ratio* is theirs,
@@ -32,10 +32,10 @@ from adept.config import Config, Execution
 from adept.presets import preset
 from adept.training import Trainer
 
-env, changes, watch = eval(sys.argv[1])
+env, changes, monitor = eval(sys.argv[1])
 config = dataclasses.replace(preset(env, scheduler="fixed"), **changes)
-if "watch" in Config.__dataclass_fields__:
-    config = dataclasses.replace(config, watch=watch)
+if "monitor" in Config.__dataclass_fields__:
+    config = dataclasses.replace(config, monitor=monitor)
 records = iter(Trainer(config, Execution(device="cpu")))
 for _ in sys.stdin:
     started = time.process_time()
@@ -47,8 +47,8 @@ for _ in sys.stdin:
 class Side:
     """A tree's trainer in a process of its own."""
 
-    def __init__(self, tree: Path, task: str, watch: bool) -> None:
-        command = [sys.executable, "-c", WORKER, repr((*TASKS[task], watch))]
+    def __init__(self, tree: Path, task: str, monitor: bool) -> None:
+        command = [sys.executable, "-c", WORKER, repr((*TASKS[task], monitor))]
         settings = {"PYTHONPATH": str(tree.resolve()), "OMP_NUM_THREADS": "1"}
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, env=settings, cwd=tree, stdin=pipe, stdout=pipe, text=True)
@@ -66,9 +66,9 @@ class Side:
         self._process.wait()
 
 
-def measure(other: Path, task: str, iterations: int, watch: bool) -> tuple[list[float], list[float]]:
+def measure(other: Path, task: str, iterations: int, monitor: bool) -> tuple[list[float], list[float]]:
     """Return the processor seconds of every iteration of both sides, but for the first, which warms up."""
-    sides = (Side(ROOT, task, watch), Side(other, task, watch))
+    sides = (Side(ROOT, task, monitor), Side(other, task, monitor))
     seconds: tuple[list[float], list[float]] = ([], [])
     for iteration in range(iterations + 1):
         for index in (0, 1) if iteration % 2 else (1, 0):
@@ -85,11 +85,11 @@ def main() -> None:
     parser.add_argument("other", type=Path, help="the folder of another checkout")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument("--iterations", type=int, default=6)
-    parser.add_argument("--watch", action="store_true", help="watch updates, where a side can")
+    parser.add_argument("--monitor", action="store_true", help="monitor updates, where a side can")
     options = parser.parse_args()
     print(f"{time.strftime('%Y-%m-%d')}{'ratio':>16}{'median':>9}{'here, s':>10}{'there, s':>10}", flush=True)
     for task in options.tasks:
-        ours, theirs = measure(options.other, task, options.iterations, options.watch)
+        ours, theirs = measure(options.other, task, options.iterations, options.monitor)
         ratio = min(theirs) / min(ours)
         pairs = median(old / new for new, old in zip(ours, theirs, strict=True))
         verdict = "" if ratio >= LEAST else f"   below {LEAST}"

@@ -38,13 +38,13 @@ from adept.envs import Array, make_environments  # noqa: E402
 from adept.envs.base import Continuous  # noqa: E402
 from adept.hindsight.estimates import time_groups  # noqa: E402
 from adept.hindsight.judge import Judge  # noqa: E402
+from adept.monitoring import LearnerWeights  # noqa: E402
 from adept.networks import TorchActor  # noqa: E402
 from adept.plan import preset_plan  # noqa: E402
 from adept.presets import preset  # noqa: E402
 from adept.probe.branches import with_generator  # noqa: E402
 from adept.seeding import stream_seed  # noqa: E402
 from adept.training import Trainer  # noqa: E402
-from adept.watching import LearnerWeights  # noqa: E402
 from benchmarks import truth  # noqa: E402
 
 State = tuple[dict[str, Any], dict[str, Any]]
@@ -108,7 +108,7 @@ def measured(
     task: str, seed: int, plan: Plan, done: set[tuple[float, float]]
 ) -> Iterator[list[dict[str, float]]]:  # fmt: skip
     """Train with the preset, and at every stage yield the rows of each repeat that is missing."""
-    config = replace(preset(task, scheduler="fixed"), seed=seed, watch=False)
+    config = replace(preset(task, scheduler="fixed"), seed=seed, monitor=False)
     wanted = {(stage, repeat) for stage in plan.stages for repeat in range(plan.repeats)}
     if wanted <= done:
         return
@@ -154,7 +154,7 @@ def update_and_play(
     assert judge.start is not None
     start, last = judge.start, learner.parameters()
     candidates = {0.0: start, **judge.waypoints, plan.marks[-1]: last}
-    gains = {0.0: (0.0, 0.0), plan.marks[-1]: (verdict.update_worth.value, verdict.update_worth.error)}
+    gains = {0.0: (0.0, 0.0), plan.marks[-1]: (verdict.update_gain.value, verdict.update_gain.error)}
     gains |= {epoch: (each.value, each.error) for epoch, each in verdict.by_epoch.items()}
     for length in LENGTHS:  # as negative numbers, so that the column is one of numbers
         candidates[-length] = start + length * (last - start)

@@ -42,9 +42,9 @@ RATES = (1e-4, 3e-4, 1e-3)
 GRID = tuple(f"fixed-{epochs}-{rate:g}" for epochs, rate in itertools.product(EPOCHS, RATES))
 HINDSIGHT: dict[str, dict[str, str]] = {
     "hindsight": {},
-    "hindsight-compute": {"dear": "compute"},
+    "hindsight-compute": {"optimize_for": "compute"},
     "shared": {"critic": "shared"},
-    "shared-compute": {"dear": "compute", "critic": "shared"},
+    "shared-compute": {"optimize_for": "compute", "critic": "shared"},
 }
 """Options of the hindsight controller by method."""
 QUESTION = ("default", *HINDSIGHT)
@@ -58,7 +58,7 @@ LABELS = {"default": "default: K = 10, learning rate 0.0003"} | {
     for method, options in HINDSIGHT.items()
 }
 SEEDS = (1, 2, 3, 4, 5)
-COLUMNS = ("step", "gradient_steps", "episode_return", "seconds", "cpu_seconds", "epochs", "stride")
+COLUMNS = ("step", "gradient_steps", "episode_return", "seconds", "cpu_seconds", "epochs", "lr_scale")
 
 
 def settings(method: str) -> tuple[dict[str, Any], list[Any]]:
@@ -112,7 +112,7 @@ def run_one(task: str, method: str, seed: int, path: Path) -> None:
 
     def chosen(model: Any) -> tuple[float, float]:
         choice = callbacks[0].pilot.choice if callbacks else None
-        return (model.n_epochs, 1.0) if choice is None else (choice.epochs, choice.stride)
+        return (model.n_epochs, 1.0) if choice is None else (choice.epochs, choice.lr_scale)
 
     model.learn(TASKS[task], callback=[*callbacks, recorder(rows, chosen)])
     with path.open("w", newline="", encoding="utf-8") as file:
@@ -162,13 +162,16 @@ def run(options: argparse.Namespace) -> None:
 def read(path: Path) -> dict[str, float]:
     """Return the figures of one run: return at its end and on average, gradient steps and processor time."""
     with path.open(encoding="utf-8") as file:
-        rows = [{name: float(row[name]) for name in COLUMNS} for row in csv.DictReader(file)]
+        table = csv.DictReader(file)
+        assert table.fieldnames is not None
+        table.fieldnames = [FORMER_COLUMNS.get(name, name) for name in table.fieldnames]
+        rows = [{name: float(row[name]) for name in COLUMNS} for row in table]
     return {
         "final": rows[-1]["episode_return"],
         "mean": float(np.nanmean([row["episode_return"] for row in rows])),
         "gradient_steps": rows[-1]["gradient_steps"],
         "cpu_seconds": rows[-1]["cpu_seconds"],
-        "stride": rows[-1]["stride"],
+        "lr_scale": rows[-1]["lr_scale"],
     }
 
 
@@ -252,14 +255,16 @@ def overhead(options: argparse.Namespace) -> None:
     print("| task | iterations | processor s without | with advice | added | standard error |")
     print("| --- | --- | --- | --- | --- | --- |")
     for task in options.tasks:
-        models = {watched: PPO("MlpPolicy", environment(task, 1), seed=1, device="cpu") for watched in (False, True)}
+        models = {
+            monitored: PPO("MlpPolicy", environment(task, 1), seed=1, device="cpu") for monitored in (False, True)
+        }
         callback = AdeptCallback(verbose=0)
         spent: dict[bool, list[float]] = {False: [], True: []}
         for iteration in range(options.iterations):
-            for watched in (iteration % 2 == 1, iteration % 2 == 0):  # each goes first as often as the other
+            for monitored in (iteration % 2 == 1, iteration % 2 == 0):  # each goes first as often as the other
                 start = time.process_time()
-                models[watched].learn(2048, callback=callback if watched else None, reset_num_timesteps=False)
-                spent[watched].append(time.process_time() - start)
+                models[monitored].learn(2048, callback=callback if monitored else None, reset_num_timesteps=False)
+                spent[monitored].append(time.process_time() - start)
         plain, advised = (np.array(spent[key][1:]) for key in (False, True))  # the first iteration judges nothing
         added = (advised - plain) / plain.mean()
         error = added.std(ddof=1) / np.sqrt(len(added))

@@ -40,16 +40,16 @@ def regret(name: str, options: dict[str, Any], bandit: str, steps: int, seed: in
     """Return the regret of one run as a share of a uniform choice's; rewards arrive with the next `step`."""
     parts, gap, climb = BANDITS[bandit]
     rng = np.random.default_rng([seed, steps])
-    worth = np.repeat(parts, steps // len(parts), axis=0)[:, rng.permutation(len(ARMS))]
-    place = np.arange(len(worth)) / len(worth)
-    rewards = climb / (1 + np.exp(-10 * (place - 0.4)))[:, None] + gap * worth + rng.normal(size=(len(worth), 1))
+    gain = np.repeat(parts, steps // len(parts), axis=0)[:, rng.permutation(len(ARMS))]
+    place = np.arange(len(gain)) / len(gain)
+    rewards = climb / (1 + np.exp(-10 * (place - 0.4)))[:, None] + gap * gain + rng.normal(size=(len(gain), 1))
     scheduler = make_scheduler(name, ARMS, seed=seed, **options)
     arm = ARMS.index(scheduler.step(None))
     lost = 0.0
-    for row, reward in zip(worth, rewards, strict=True):
+    for row, reward in zip(gain, rewards, strict=True):
         lost += row.max() - row[arm]
         arm = ARMS.index(scheduler.step(size * float(reward[arm])))
-    return float(lost / (worth.max(1) - worth.mean(1)).sum())
+    return float(lost / (gain.max(1) - gain.mean(1)).sum())
 
 
 def main() -> None:

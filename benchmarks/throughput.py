@@ -250,7 +250,7 @@ def peak_memory() -> float:
 
 
 def one_procgen_iteration() -> None:
-    config = replace(preset("procgen/bigfish", scheduler="fixed"), arms=(1,))
+    config = replace(preset("procgen/bigfish", scheduler="fixed"), epochs=1)
     trainer = Trainer(config, EXECUTION)
     next(iter(trainer))
     trainer.close()

@@ -2,7 +2,7 @@
 
 n_epochs and learning rate depend on everything else that is searched (batch size, rollout length, clip range), so that
 each must be found again for every other setting. ADEPT starts from the defaults of Stable-Baselines3 and adapts both
-while a trial runs: `"dear": "compute"` lets it reduce the epochs, too. The search space is two dimensions smaller.
+while a trial runs: `"optimize_for": "compute"` lets it reduce the epochs, too. The search has two dimensions less.
 
 Run `pip install 'adept-rl[sb3,optuna]'`, then `python examples/optuna_sb3.py [--trials 20] [--steps 50000]`. With
 `--storage sqlite:///search.db` the same command resumes a search.
@@ -55,9 +55,9 @@ def objective(trial: optuna.Trial, task: str, steps: int) -> float:
         seed=trial.number,
         device="cpu",
     )
-    adapts = AdeptCallback({"name": "hindsight", "dear": "compute"}, verbose=0)
+    adapts = AdeptCallback({"name": "hindsight", "optimize_for": "compute"}, verbose=0)
     model.learn(steps, callback=[adapts, Report(trial)])
-    trial.set_user_attr("last_stride", adapts.pilot.choice.stride)
+    trial.set_user_attr("last_lr_scale", adapts.pilot.choice.lr_scale)
     trial.set_user_attr("advice", str(adapts.advice()))
     return mean_return(model)
 
@@ -81,7 +81,9 @@ def main() -> None:
     study.optimize(lambda trial: objective(trial, options.task, options.steps), n_trials=options.trials)
     best = study.best_trial
     print(f"best return {best.value:.1f} with {best.params}")
-    print(f"its learning rate ended at {best.user_attrs['last_stride']:.2f} × the default; {best.user_attrs['advice']}")
+    print(
+        f"its learning rate ended at {best.user_attrs['last_lr_scale']:.2f} × the default; {best.user_attrs['advice']}"
+    )
 
 
 if __name__ == "__main__":

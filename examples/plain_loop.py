@@ -3,8 +3,8 @@
 Everything else is the usual single-file PPO (vectorised environments, GAE, clipped surrogate). The script trains the
 same agent in three ways, and prints what each reached and spent, and the advice on the first:
 
-1. fixed epochs, watched: nothing changes, and `hindsight.advice()` says what epochs and learning rate were worth;
-2. hindsight: it sets the learning rate of every update, and its epochs with dear="compute";
+1. fixed epochs, monitored: nothing changes, and `hindsight.advice()` says what epochs and learning rate were worth;
+2. hindsight: it sets the learning rate of every update, and its epochs with optimize_for="compute";
 3. the paper's bandit: it chooses the epochs from the mean return of each rollout.
 
     python examples/plain_loop.py [--steps 30000] [--seeds 3]
@@ -67,13 +67,13 @@ class Outcome:
 
     last_return: float  # mean over the last 100 episodes
     choices: Counter[int]
-    stride: float  # factor of the learning rate in the last update
+    lr_scale: float  # factor of the learning rate in the last update
     seconds: float
     advice: str
 
 
 def train(method: str, seed: int, steps: int) -> Outcome:
-    """Train one agent, its updates watched, and set by hindsight or a bandit if the method says so."""
+    """Train one agent, its updates monitored, and set by hindsight or a bandit if the method says so."""
     started = time.perf_counter()
     torch.manual_seed(seed)
     envs = gym.make_vec(
@@ -128,7 +128,7 @@ def train(method: str, seed: int, steps: int) -> Outcome:
             lambda: agent.policy(observations).log_prob(actions), advantages, values=values,
             critic=lambda: agent.value(observations),
         )  # fmt: skip
-        optimizer.param_groups[0]["lr"] = learning_rate * plan.stride
+        optimizer.param_groups[0]["lr"] = learning_rate * plan.lr_scale
         optimizer.param_groups[1]["lr"] = plan.critic_rate(learning_rate)  # a critic that lags is faster
         # A bandit credits its previous choice with this rollout, then makes the next one.
         epochs = plan.epochs if bandit is None else bandit.step(returns.mean().item())
@@ -149,7 +149,7 @@ def train(method: str, seed: int, steps: int) -> Outcome:
     envs.close()
     advice = str(hindsight.advice())  # ADEPT, 4 of 4
     seconds = time.perf_counter() - started
-    return Outcome(float(np.mean(episode_returns[-100:])), choices, plan.stride, seconds, advice)
+    return Outcome(float(np.mean(episode_returns[-100:])), choices, plan.lr_scale, seconds, advice)
 
 
 def _gae(rewards: torch.Tensor, values: torch.Tensor, dones: torch.Tensor, last_value: torch.Tensor) -> torch.Tensor:
@@ -194,8 +194,8 @@ def table(outcomes: dict[str, list[Outcome]]) -> str:
         total = sum((run.choices for run in runs), Counter())
         shares = "  ".join(f"{arm}: {count / total.total():4.0%}" for arm, count in sorted(total.items(), reverse=True))
         spread = f"{np.mean(returns):.0f} ± {np.std(returns):.0f}"
-        seconds, stride = (np.mean([getattr(run, name) for run in runs]) for name in ("seconds", "stride"))
-        lines.append(f"{method:<10} {spread:>13} {epochs:>8.0f} {stride:>8.2f}× {seconds:>8.1f}   {shares}")
+        seconds, lr_scale = (np.mean([getattr(run, name) for run in runs]) for name in ("seconds", "lr_scale"))
+        lines.append(f"{method:<10} {spread:>13} {epochs:>8.0f} {lr_scale:>8.2f}× {seconds:>8.1f}   {shares}")
     return "\n".join(lines)
 
 

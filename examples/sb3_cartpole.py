@@ -4,7 +4,7 @@
     python examples/sb3_cartpole.py --scheduler '[10, 5, 1]'     # advice, then the paper's bandit chooses the epochs
 
 Needs `pip install 'adept-rl[sb3]'`. The scheduler is a name, or JSON: a list of arms, or
-'{"name": "hindsight", "dear": "compute"}'.
+'{"name": "hindsight", "optimize_for": "compute"}'.
 """
 
 import argparse

@@ -1,7 +1,8 @@
 """A search with Ray Tune in which epochs and learning rate are not searched: ADEPT sets them in every trial.
 
-ADEPT starts from RLlib's num_epochs and learning rate and adapts both while a trial runs (`"dear": "compute"` lets it
-reduce the epochs, too), so that the search space is two dimensions smaller. ASHA ends the trials that are behind.
+ADEPT starts from RLlib's num_epochs and learning rate and adapts both while a trial runs
+(`"optimize_for": "compute"` lets it reduce the epochs, too), so that the search space is two dimensions smaller.
+ASHA ends the trials that are behind.
 
 Run `pip install 'adept-rl[rllib]'`, then `python examples/tune_rllib.py [--trials 20] [--steps 50000]`.
 """
@@ -35,7 +36,7 @@ def main() -> None:
 
     config = PPOConfig().environment(options.task).training(**SEARCHED)
     config.env_runners(num_env_runners=0, num_envs_per_env_runner=4)  # a trial takes one core
-    attach(config, {"name": "hindsight", "dear": "compute"}, verbose=0)
+    attach(config, {"name": "hindsight", "optimize_for": "compute"}, verbose=0)
 
     asha = ASHAScheduler("num_env_steps_sampled_lifetime", grace_period=options.steps // 4, max_t=options.steps)
     results = tune.Tuner(
@@ -49,9 +50,9 @@ def main() -> None:
     best = results.get_best_result()
     its_config = PPOConfig.from_dict(best.config)
     found = {name: getattr(its_config, name) for name in SEARCHED}
-    stride = best.metrics["learners"]["__all_modules__"]["adept/stride"]
+    lr_scale = best.metrics["learners"]["__all_modules__"]["adept/lr_scale"]
     print(f"best return {best.metrics['env_runners']['episode_return_mean']:.1f} with {found}")
-    print(f"its learning rate ended at {float(stride):.2f} × the default")
+    print(f"its learning rate ended at {float(lr_scale):.2f} × the default")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from adept.report.figures import Drawing
 from adept.runs.files import write_aside
 from paper import appendix, blocks, choices, figures
 from paper.measures import ROOT, Evidence, load
-from paper.procgen import watch_block
+from paper.procgen import monitor_block
 from paper.tournament import page
 from paper.tournament.field import load_tournaments
 
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     minigrid, pybullet, procgen = (load(name) for name in ("minigrid", "pybullet", "procgen-cpu"))
     studies, tournaments = (minigrid, pybullet, procgen), load_tournaments()
     content = blocks.all_blocks(*studies, tournaments) | appendix.appendix_blocks(minigrid, pybullet)
-    content["procgen-watch"] = watch_block(load("procgen-watch"))
+    content["procgen-watch"] = monitor_block(load("procgen-watch"))
     stale: list[Path] = []
     for file in PAGES:
         text = file.read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from adept.report.wording import interval, markdown, number, percent
 from paper import choices
 from paper.claims import all_claims
 from paper.measures import RESAMPLES, Evidence, difference
-from paper.tournament.answers import where_compute_is_dear, where_samples_are_dear
+from paper.tournament.answers import optimizing_for_compute, optimizing_for_samples
 from paper.tournament.field import Tournament
 from paper.tournament.page import summary_table, tournament_blocks
 from paper.verdicts import FAILS, HOLDS, NOT_SHOWN, Claim
@@ -156,7 +156,7 @@ def scale_of_scores(tournament: Tournament | None) -> str:
     assert tournament is not None
     assert tournament.field is not None
     field = tournament.field
-    better, cheaper = where_samples_are_dear(field).name, where_compute_is_dear(field).name
+    better, cheaper = optimizing_for_samples(field).name, optimizing_for_compute(field).name
     found = "No setting is" if better is None else f"{field.label(better)} is"
     saved = "" if cheaper is None else (
         f" **{field.label(cheaper)} loses less than {percent(MARGIN)} for {percent(field.compute(cheaper))} of the "

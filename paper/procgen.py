@@ -10,9 +10,9 @@ import numpy as np
 
 from adept.hindsight.advice import Mean
 from adept.report.comparison import Run
+from adept.report.gains import advice, monitored
 from adept.report.statistics import Array, area_under_curve
 from adept.report.wording import markdown, number, percent
-from adept.report.worth import advice, watched
 from paper.measures import Evidence
 from paper.words import NOT_RUN, finished, table
 
@@ -20,7 +20,7 @@ EPOCHS = 3
 """PPO's epochs on Procgen."""
 
 
-def watch_block(evidence: Evidence | None) -> str:
+def monitor_block(evidence: Evidence | None) -> str:
     """Return a row for each judged run, and what its updates come to in words."""
     if evidence is None:
         return NOT_RUN
@@ -29,13 +29,13 @@ def watch_block(evidence: Evidence | None) -> str:
     for task in evidence.tasks:
         base = comparison.finished(comparison.baseline, task)
         for method in comparison.methods:
-            for run in watched(comparison, method.name, (task,)):
+            for run in monitored(comparison, method.name, (task,)):
                 share = percent(run.update_flops[-1] / base[0].update_flops[-1]) if base else "–"
                 rows.append([comparison.short[task], markdown(method.label), *cells(run), share])
     if not rows:
         return NOT_RUN
     added = ("first epoch", "second adds", "third adds", "twice the step adds")
-    header = ("game", "method", "judged updates", "slope z", *added, "critic's slope", "stride at the end",
+    header = ("game", "method", "judged updates", "slope z", *added, "critic's slope", "lr_scale at the end",
               "mean score", "mean K", "update FLOPs")  # fmt: skip
     said = [f"- {markdown(place)}: {markdown(words)}" for place, words in advice(evidence.analysis)]
     left = finished(comparison.runs) if any(run.state != "done" for run in comparison.runs) else ""
@@ -44,7 +44,7 @@ def watch_block(evidence: Evidence | None) -> str:
 
 def cells(run: Run) -> Iterator[str]:
     """Give what a run's updates were worth: gains in per cent of a standard deviation of the advantage."""
-    columns = run.watched
+    columns = run.monitored
     empty = np.full(len(run.steps), math.nan)
     yield f"{np.isfinite(columns['slope_z']).sum()}"
     yield mean(columns["slope_z"])
@@ -52,9 +52,9 @@ def cells(run: Run) -> Iterator[str]:
     yield mean(gains[0], percent=True)
     for before, after in pairwise(gains):
         yield mean(after - before, percent=True)
-    yield mean(columns.get("gain/x2", empty) - columns.get("update_worth", empty), percent=True)
+    yield mean(columns.get("gain/x2", empty) - columns.get("update_gain", empty), percent=True)
     yield mean(columns.get("critic_slope", empty))
-    yield number(float(columns["stride"][-1])) if "stride" in columns else "1"
+    yield number(float(columns["lr_scale"][-1])) if "lr_scale" in columns else "1"
     yield number(area_under_curve(run.steps, run.score, run.steps[-1]))
     yield number(float(run.epochs_done.mean()))
 

@@ -27,6 +27,7 @@ OLD_NAMES = {
     "stride": "lr_scale",
     "critic_stride": "critic_lr_scale",
     "update_worth": "update_gain",
+    "update_worth_error": "update_gain_error",
 }
 """Columns by their names of before, translated when a stored folder is read."""
 
@@ -79,18 +80,28 @@ RUNS: dict[str, Callable[[], Iterator[dict[str, float]]]] = {
     "cartpole-ucb-reference": lambda: trained(preset("gymnasium/CartPole-v1", scheduler="ucb"), fast=False),
     "procgen-drac": lambda: trained(small_drac()),
     "doorkey-thompson": lambda: trained(preset("minigrid/DoorKey-6x6", scheduler="thompson")),
-    "doorkey-samples": lambda: trained(optimizing_for(preset("minigrid/DoorKey-6x6", scheduler="hindsight"), "samples")),
-    "cheetah-compute": lambda: trained(optimizing_for(preset("pybullet/HalfCheetah", scheduler="hindsight"), "compute")),
+    "doorkey-samples": lambda: trained(
+        optimizing_for(preset("minigrid/DoorKey-6x6", scheduler="hindsight"), "samples")
+    ),
+    "cheetah-compute": lambda: trained(
+        optimizing_for(preset("pybullet/HalfCheetah", scheduler="hindsight"), "compute")
+    ),
     "cheetah-fixed": lambda: trained(preset("pybullet/HalfCheetah", scheduler="fixed")),
     "pendulum-kl-rate": lambda: trained(preset("envpool/Pendulum-v1", scheduler="kl-rate")),
     "sb3-hindsight": stable_baselines,
 }
 
 
+def today(name: str) -> str:
+    """Return a column's name of today."""
+    prefix, slash, last = name.rpartition("/")
+    return prefix + slash + OLD_NAMES.get(last, last)
+
+
 def kept(row: dict[str, float]) -> dict[str, str]:
     """Return a row as text that says each number exactly, without timings."""
     kept_names = (name for name in row if not any(part in name for part in TIMES))
-    return {OLD_NAMES.get(name, name): float(row[name]).hex() for name in sorted(kept_names)}
+    return {today(name): float(row[name]).hex() for name in sorted(kept_names)}
 
 
 def differences(before: list[dict[str, str]], after: list[dict[str, str]]) -> Iterator[str]:
@@ -113,7 +124,7 @@ def main(action: str, folder: Path, *names: str) -> int:
         if action == "write":
             file.write_text(json.dumps(rows, indent=1), encoding="utf-8")
             continue
-        stored = [{OLD_NAMES.get(key, key): value for key, value in row.items()} for row in json.loads(file.read_text())]
+        stored = [{today(key): value for key, value in row.items()} for row in json.loads(file.read_text())]
         found = list(differences(stored, rows))
         failed += bool(found)
         print(f"{name}: {'equal' if not found else f'{len(found)} differences'}", *found[:5], sep="\n    ")

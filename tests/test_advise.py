@@ -15,7 +15,7 @@ from adept.runs.panel import Progress
 from adept.runs.records import RunFolder, run_path
 from tests.hindsight.test_advice import columns
 
-CONFIG = Config("gymnasium/CartPole-v1", scheduler="fixed", arms=(8,))
+CONFIG = Config("gymnasium/CartPole-v1", scheduler="fixed", epochs=8)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parent.parent / "adept"
+PACKAGE = Path(__file__).parent.parent / "src" / "adept"
 
 # room → the rooms that it may import, inside functions too; its own is understood. A line for one part of a
 # package, such as algorithms/stopping, takes it out of the package's room.
@@ -38,9 +38,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "algorithms": {"names", "config", "plan", "envs", "networks", "rollout", "seeding"},
     "fast": {"config", "plan", "envs", "networks", "rollout", "algorithms", "algorithms/__init__", "seeding"},
     "flops": {"names", "config", "envs", "networks"},
-    "watching": {"algorithms", "config", "envs", "hindsight", "rollout", "seeding"},
+    "monitoring": {"algorithms", "config", "envs", "hindsight", "rollout", "seeding"},
     "training": {
-        *{"names", "config", "plan", "cost", "seeding", "envs", "networks", "rollout", "fast", "flops", "watching"},
+        *{"names", "config", "plan", "cost", "seeding", "envs", "networks", "rollout", "fast", "flops", "monitoring"},
         *{"algorithms", "algorithms/__init__", "algorithms/stopping"},
     },
     # A run's folder: what writes it (runner) trains, what reads it (records) does not.
@@ -175,7 +175,7 @@ def test_records_are_read_without_training():
 
 
 def test_the_page_names_every_room():
-    page = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    page = (PACKAGE.parent.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
     rooms = {path.relative_to(PACKAGE).with_suffix("").parts[0] for path in MODULES} - {"__init__"}
     missing = sorted(room for room in rooms if f"`{room}/`" not in page and f"`{room}.py`" not in page)
     assert not missing, f"docs/architecture.md does not say what {', '.join(missing)} is for"

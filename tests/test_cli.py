@@ -119,7 +119,7 @@ def test_train_alone_shows_commands_that_work(capsys: pytest.CaptureFixture[str]
     found = [default_config(command.split()[2:]) for command in EXAMPLES]
     assert [config.env for config in found] == [*["gymnasium/CartPole-v1"] * 2, "minigrid/DoorKey-6x6"]
     assert [config.scheduler for config in found] == ["fixed", "hindsight", "ucb"]
-    assert found[0].arms == (20,)  # the preset's epochs
+    assert found[0].epochs == 20  # the preset's epochs
 
 
 def test_a_warning_is_one_line_without_a_path(capsys: pytest.CaptureFixture[str]) -> None:

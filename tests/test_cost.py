@@ -105,7 +105,7 @@ def test_the_formula_against_the_counter_around_a_real_iteration(env, algo, size
 def test_the_records_cumulate_the_formula():
     config = dataclasses.replace(
         preset("gymnasium/CartPole-v1", "ppo", "round-robin"),
-        arms=(3, 1), environments=2, rollout_length=16, minibatch_size=16, steps=96, watch=False,
+        arms=(3, 1), environments=2, rollout_length=16, minibatch_size=16, steps=96, monitor=False,
     )  # fmt: skip
     trainer = Trainer(config, Execution(device="cpu"))
     records = list(trainer)

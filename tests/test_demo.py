@@ -21,18 +21,18 @@ title = "A small demo"
 tasks = ["minigrid/Empty-5x5"]
 seeds = 1
 baseline = "fixed-2"
-differs = ["scheduler", "scheduler_options", "arms"]
+differs = ["scheduler", "scheduler_options", "epochs", "arms"]
 
 [base]
 algo = "ppo"
 steps = 8192
-watch_every = 5
+monitor_every = 5
 
 [[methods]]
 name = "fixed-2"
 label = "PPO (K=2)"
 scheduler = "fixed"
-arms = [2]
+epochs = 2
 
 [[methods]]
 name = "turns"
@@ -81,7 +81,7 @@ def test_the_updates_of_several_runs_are_judged_together() -> None:
     length = np.arange(1.0, 41.0)
     columns = {"step": 100 * length, "epochs_done": np.full(40, 4.0), "flops": 1000 * length}
     slopes = [np.where(length > 1, value, np.nan) for value in (1.0, 3.0)]
-    pooled = side_by_side([{**columns, "slope_z": slope, "update_worth": slope / 100} for slope in slopes])
+    pooled = side_by_side([{**columns, "slope_z": slope, "update_gain": slope / 100} for slope in slopes])
     assert pooled["step"][:4].tolist() == [100, 100, 200, 200]
     assert pooled["slope_z"][2:5].tolist() == [1, 3, 1]
     assert pooled["flops"][-1] == 80_000

@@ -29,7 +29,7 @@ def last_epoch(index: int, kl: float, clip_fraction: float) -> Epoch:
 
 def test_the_preset_and_the_schedule_over_iterations() -> None:
     config = make_config(
-        scheduler="fixed", arms=(3,), learning_rate=0.5, learning_rate_decay=True, clip_range=0.1,
+        scheduler="fixed", epochs=3, learning_rate=0.5, learning_rate_decay=True, clip_range=0.1,
         entropy_coefficient=0.02,
     )  # fmt: skip
     assert config.iterations == 10
@@ -58,7 +58,7 @@ def test_the_augmentation_is_the_presets_or_a_bandits() -> None:
 
 
 class Scripted(Controller):
-    """A controller that remembers its evidence and lengthens its stride with every step."""
+    """A controller that remembers its evidence and lengthens its scale with every step."""
 
     needs_slope: ClassVar[bool] = True
 
@@ -87,15 +87,17 @@ class Judged:
         return Evidence(slope_z=2.0, critic_slope=0.5, critic_slope_z=3.0, **left)
 
 
-def test_a_controller_sets_epochs_and_stride_from_what_the_update_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_controller_sets_epochs_and_lr_scale_from_what_the_update_left_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(CONTROLLERS, "scripted", Scripted)
-    config = make_config(scheduler="scripted", arms=(8, 4), learning_rate=0.5, learning_rate_decay=True)
+    config = make_config(scheduler="scripted", epochs=8, learning_rate=0.5, learning_rate_decay=True)
     planner = Planner(config)
     assert planner.plan(0, rollout(0.0)) == Plan(7, 0.5 * 2.0, 0.2, 0.01)
     assert not planner.stops(last_epoch(2, 0.5, 0.0))
     assert planner.stops(last_epoch(3, 0.75, 0.25))
     planner.finish(last_epoch(3, 0.75, 0.25))
-    assert planner.record()["stride"] == 2.0
+    assert planner.record()["lr_scale"] == 2.0
 
     resumed = Planner(config)
     resumed.load(json.loads(json.dumps(planner.state())))
@@ -108,28 +110,28 @@ def test_a_controller_sets_epochs_and_stride_from_what_the_update_left_behind(mo
     assert planner.controller.seen[-1] == Evidence(kl=0.75, clip_fraction=0.25, epochs_done=3)  # type: ignore[union-attr]
 
 
-def test_the_critic_may_have_a_stride_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_critic_may_have_a_lr_scale_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CONTROLLERS, "scripted", Scripted)
     monkeypatch.setattr(Scripted, "_choose", lambda controller, evidence: Choice(3, 2.0, controller.own))
     # The second row has 0.01 at most; the last, where the actor's rate is above that, the actor's.
     cases = ((1e-3, 4.0, 0.9e-3 * 4), (1e-3, 32.0, 0.01), (0.5, 4.0, 0.45 * 2))
     for base, own, rate in cases:
-        config = make_config(scheduler="scripted", arms=(8,), learning_rate=base, learning_rate_decay=True)
+        config = make_config(scheduler="scripted", epochs=8, learning_rate=base, learning_rate_decay=True)
         planner = Planner(config)
         monkeypatch.setattr(Scripted, "own", None, raising=False)
         assert planner.plan(1, rollout(0.0)).critic_learning_rate is None
-        assert planner.record() == {"stride": 2.0, "critic_stride": 2.0}
+        assert planner.record() == {"lr_scale": 2.0, "critic_lr_scale": 2.0}
         monkeypatch.setattr(Scripted, "own", own)
         plan = planner.plan(1, rollout(0.0))
         assert (plan.learning_rate, plan.critic_learning_rate) == pytest.approx((base * 0.9 * 2.0, rate))
-        assert planner.record() == {"stride": 2.0, "critic_stride": own}
+        assert planner.record() == {"lr_scale": 2.0, "critic_lr_scale": own}
 
 
 def test_a_slope_that_nobody_asked_for_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Watching measures slopes with its gains; a controller that does not want one chooses as without watching."""
+    """Monitoring measures slopes with its gains; a controller that does not want one chooses as without monitoring."""
     monkeypatch.setitem(CONTROLLERS, "scripted", Scripted)
     monkeypatch.setattr(Scripted, "wants_slope", property(lambda controller: len(controller.seen) != 1))
-    planner = Planner(make_config(scheduler="scripted", arms=(8,)))
+    planner = Planner(make_config(scheduler="scripted", epochs=8))
     for _ in range(3):
         planner.plan(0, rollout(0.0), Judged())
         planner.finish(last_epoch(1, 0.25, 0.5))
@@ -140,7 +142,7 @@ def test_a_slope_that_nobody_asked_for_counts_for_nothing(monkeypatch: pytest.Mo
 
 def test_a_kl_that_is_not_finite_reaches_the_guard_and_the_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CONTROLLERS, "scripted", Scripted)
-    config = make_config(scheduler="scripted", arms=(8,))
+    config = make_config(scheduler="scripted", epochs=8)
     for kl in (math.inf, math.nan):
         planner = Planner(config)
         planner.plan(0, rollout(0.0))

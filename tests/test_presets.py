@@ -29,7 +29,7 @@ TABLE = {
 def facts(config: Config) -> tuple[object, ...]:
     assert config.normalize_observations == config.normalize_rewards
     return (
-        config.environments, config.rollout_length, config.minibatch_size, max(config.arms), config.learning_rate,
+        config.environments, config.rollout_length, config.minibatch_size, max(config.choices), config.learning_rate,
         config.discount, config.gae_coefficient, config.clip_range, config.entropy_coefficient,
         config.clip_value_loss, config.normalize_observations,
     )  # fmt: skip
@@ -62,8 +62,8 @@ def test_arms_and_epochs() -> None:
     assert preset("envpool/Hopper-v4").arms == (10, 5, 1)
     assert preset("minigrid/DoorKey-6x6").arms == (4, 2, 1)
     assert preset("procgen/coinrun").arms == (3, 2, 1)
-    assert preset("envpool/Hopper-v4", scheduler="fixed").arms == (10,)
-    assert preset("gymnasium/Taxi-v3", scheduler="fixed").arms == (4,)
+    assert preset("envpool/Hopper-v4", scheduler="fixed").epochs == 10
+    assert preset("gymnasium/Taxi-v3", scheduler="fixed").epochs == 4
 
 
 def test_names_that_only_look_alike_have_no_family() -> None:

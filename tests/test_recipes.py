@@ -63,26 +63,26 @@ class Last(Scheduler[int]):
 
 
 class Halving(Controller):
-    """Halve the stride with every update."""
+    """Halve the scale with every update."""
 
     def __init__(self, epochs: int, *, seed: int = 0) -> None:
         super().__init__(epochs, seed=seed)
-        self._stride = 2.0
+        self._lr_scale = 2.0
 
     def _choose(self, evidence: Evidence | None) -> Choice:
-        self._stride /= 2
-        return Choice(self.epochs, self._stride)
+        self._lr_scale /= 2
+        return Choice(self.epochs, self._lr_scale)
 
     def _state(self) -> dict[str, Any]:
-        return {"stride": self._stride}
+        return {"lr_scale": self._lr_scale}
 
     def _restore(self, rule: Mapping[str, Any]) -> None:
-        self._stride = rule["stride"]
+        self._lr_scale = rule["lr_scale"]
 
 
 def small(**settings: Any) -> Config:
     sizes = {"environments": 2, "rollout_length": 16, "minibatch_size": 16, "steps": 32 * 3}
-    return Config(env="gymnasium/CartPole-v1", **{"scheduler": "fixed", "arms": (3,)} | sizes | settings)
+    return Config(env="gymnasium/CartPole-v1", **{"scheduler": "fixed", "epochs": 3} | sizes | settings)
 
 
 def run(config: Config, path: Path) -> Any:
@@ -120,9 +120,9 @@ def test_a_stopping_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CONTROLLERS, "halving", Halving)
     columns = run(small(scheduler="halving", learning_rate=0.5), tmp_path / "run")
-    assert columns["stride"].tolist() == [1.0, 0.5, 0.25]
+    assert columns["lr_scale"].tolist() == [1.0, 0.5, 0.25]
     assert columns["learning_rate"].tolist() == [0.5, 0.25, 0.125]
-    assert preset("pybullet/Ant", scheduler="halving").arms == (10,)
+    assert preset("pybullet/Ant", scheduler="halving").epochs == 10
 
 
 def test_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,8 +151,8 @@ def test_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_files_that_the_recipes_name_exist() -> None:
-    named = re.findall(r"`(adept/[\w/]+/(?:__init__|base)\.py)`", CONTRIBUTING)
+    named = re.findall(r"`src/(adept/[\w/]+/(?:__init__|base)\.py)`", CONTRIBUTING)
     assert {"adept/schedulers/__init__.py", "adept/controllers/__init__.py", "adept/envs/__init__.py"} <= set(named)
     assert {"adept/algorithms/__init__.py", "adept/algorithms/stopping/__init__.py"} <= set(named)
     for name in named:
-        assert (ROOT / name).is_file()
+        assert (ROOT / "src" / name).is_file()

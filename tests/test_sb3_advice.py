@@ -25,7 +25,7 @@ def rows(out: Path) -> list[list[str]]:
 def test_a_run_is_read_by_hand(tmp_path: Path) -> None:
     record(tmp_path, "default", 1, (10.0, 30.0), 640, 4.0)
     path = sb3_advice.record_path(tmp_path, "CartPole-v1", "default", 1)
-    figures = {"final": 30.0, "mean": 20.0, "gradient_steps": 640.0, "cpu_seconds": 4.0, "stride": 2.0}
+    figures = {"final": 30.0, "mean": 20.0, "gradient_steps": 640.0, "cpu_seconds": 4.0, "lr_scale": 2.0}
     assert sb3_advice.read(path) == figures
 
 

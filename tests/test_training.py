@@ -27,7 +27,7 @@ CPU = torch.device("cpu")
 def tiny_config(env: str, **settings: Any) -> Config:
     base: dict[str, Any] = {
         "environments": 4, "rollout_length": 32, "minibatch_size": 32, "steps": 1280, "scheduler": "fixed",
-        "arms": (2,), "learning_rate": 3e-3,
+        "epochs": 2, "learning_rate": 3e-3,
     }  # fmt: skip
     return Config(env=f"gymnasium/tiny/{env}", **base | settings)
 
@@ -55,7 +55,7 @@ def test_identity_is_solved(scheduler: str) -> None:
 
 
 def test_a_gaussian_policy_learns_to_follow() -> None:
-    settings = {"steps": 5120, "arms": (8,), "entropy_coefficient": 0.0, "discount": 0.5, "learning_rate_decay": True}
+    settings = {"steps": 5120, "epochs": 8, "entropy_coefficient": 0.0, "discount": 0.5, "learning_rate_decay": True}
     records, _ = run(tiny_config("Follow-v0", **settings))
     assert records[0]["score"] < -5.0
     assert records[-1]["score"] > -1.5
@@ -64,7 +64,7 @@ def test_a_gaussian_policy_learns_to_follow() -> None:
 @pytest.mark.parametrize("env", ["Endless-v0", "CutConstant-v0"])
 def test_the_value_reaches_one_over_one_minus_discount(env: str) -> None:
     """Reward 1 for ever, γ = 0.9: the value is 10, and a time limit does not change it."""
-    settings = {"discount": 0.9, "steps": 9600, "arms": (8,), "clip_value_loss": False, "max_gradient_norm": 10.0}
+    settings = {"discount": 0.9, "steps": 9600, "epochs": 8, "clip_value_loss": False, "max_gradient_norm": 10.0}
     settings |= {"learning_rate": 1e-2, "minibatch_size": 128}
     _, trainer = run(tiny_config(env, **settings, learning_rate_decay=True))
     value = trainer.network.values(torch.zeros(1, 1)).item()
@@ -73,7 +73,7 @@ def test_the_value_reaches_one_over_one_minus_discount(env: str) -> None:
 
 def test_a_time_limit_treated_as_an_end_lowers_the_value() -> None:
     # Episodes of 5 steps of reward 1, seen as one state: the mean of 1, 1.9, 2.71, 3.439 and 4.0951 is 2.63.
-    settings = {"discount": 0.9, "steps": 12_800, "arms": (8,), "clip_value_loss": False, "gae_coefficient": 1.0}
+    settings = {"discount": 0.9, "steps": 12_800, "epochs": 8, "clip_value_loss": False, "gae_coefficient": 1.0}
     settings |= {"learning_rate": 1e-2, "minibatch_size": 128}
     _, trainer = run(tiny_config("CutConstant-v0", time_limit_ends=True, learning_rate_decay=True, **settings))
     value = trainer.network.values(torch.zeros(1, 1)).item()
@@ -81,7 +81,7 @@ def test_a_time_limit_treated_as_an_end_lowers_the_value() -> None:
 
 
 def test_one_arm_of_ucb_equals_fixed_bit_for_bit() -> None:
-    _, fixed = run(tiny_config("Identity-v0", scheduler="fixed", arms=(3,)))
+    _, fixed = run(tiny_config("Identity-v0", scheduler="fixed", epochs=3))
     _, ucb = run(tiny_config("Identity-v0", scheduler="ucb", arms=(3,)))
     assert torch.equal(weights(fixed), weights(ucb))
 
@@ -149,7 +149,7 @@ class Listening(adept.RoundRobin[int]):
 
 
 def test_target_kl_stops_early_and_both_counts_are_recorded() -> None:
-    records, _ = run(tiny_config("Identity-v0", arms=(6,), learning_rate=1e-2, stopping={"target-kl": 1e-3}))
+    records, _ = run(tiny_config("Identity-v0", epochs=6, learning_rate=1e-2, stopping={"target-kl": 1e-3}))
     assert {record["epochs"] for record in records} == {6}
     stopped = [record for record in records if record["epochs_done"] < 6]
     assert stopped
@@ -228,7 +228,7 @@ def test_a_loss_that_is_not_a_number_stops_the_run() -> None:
 @pytest.mark.parametrize("fast", [True, False])
 def test_an_update_that_the_guard_undoes_does_not_end_the_run(fast: bool) -> None:
     """One update with an absurd learning rate: its first epoch is undone, and the run goes on from where it was."""
-    config = tiny_config("Identity-v0", scheduler="hindsight", arms=(3,))
+    config = tiny_config("Identity-v0", scheduler="hindsight", epochs=3)
     trainer = Trainer(config, Execution(fast=fast))
     records = iter(trainer)
     next(records)
@@ -257,17 +257,17 @@ def test_hindsight_with_the_smallest_rollouts(
 ) -> None:
     """One environment, one step and one epoch are judged as any other; a single row says nothing: the preset stays."""
     config = tiny_config(
-        "Identity-v0", scheduler="hindsight", arms=(epochs,), environments=environments, rollout_length=length,
+        "Identity-v0", scheduler="hindsight", epochs=epochs, environments=environments, rollout_length=length,
         minibatch_size=environments * length, steps=12 * environments * length,
     )  # fmt: skip
     records, _ = run(config, Execution(device="cpu", fast=fast))
     assert len(records) == 12
     assert all(record["epochs"] == epochs for record in records)
-    assert all(1 / 32 <= record["stride"] <= 32 for record in records)
+    assert all(1 / 32 <= record["lr_scale"] <= 32 for record in records)
     judged = any(record["slope_z"] != 0 for record in records[1:] if math.isfinite(record["slope_z"]))
     assert judged == moves
     if not moves:
-        assert {record["stride"] for record in records} == {1.0}
+        assert {record["lr_scale"] for record in records} == {1.0}
 
 
 def test_an_unusable_device_is_one_line() -> None:

@@ -27,8 +27,8 @@ def record() -> None:
     """Run with every update judged, and keep the columns that the figure needs."""
     from adept.training import train
 
-    config = replace(preset(ENV, scheduler="fixed"), arms=(EPOCHS,), steps=STEPS, seed=SEED, watch_every=1)
-    names = ["step", "score", "gain/1", "gain/2", "gain/4", "update_worth"]
+    config = replace(preset(ENV, scheduler="fixed"), arms=(EPOCHS,), steps=STEPS, seed=SEED, monitor_every=1)
+    names = ["step", "score", "gain/1", "gain/2", "gain/4", "update_gain"]
     with RECORD.open("w", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(names)
@@ -56,7 +56,7 @@ def draw() -> None:
     with RECORD.open() as file:
         lines = list(csv.DictReader(file))
     table = {name: np.array([float(line[name]) for line in lines]) for name in lines[0]}
-    columns = {1: "gain/1", 2: "gain/2", 4: "gain/4", EPOCHS: "update_worth"}
+    columns = {1: "gain/1", 2: "gain/2", 4: "gain/4", EPOCHS: "update_gain"}
     with matplotlib.rc_context({**STYLE, "font.size": 10}):
         from matplotlib.figure import Figure
 

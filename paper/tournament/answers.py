@@ -140,7 +140,7 @@ class Choice:
     text: str
 
 
-def where_samples_are_dear(field: Field) -> Choice:
+def optimizing_for_samples(field: Field) -> Choice:
     """Take the best of the methods that are shown to be better than the preset, and on no task worse."""
     base = field.baseline
     found = [name for name in field.analysis.scored if name != base
@@ -156,7 +156,7 @@ def where_samples_are_dear(field: Field) -> Choice:
     return Choice(name, text)
 
 
-def where_compute_is_dear(field: Field) -> Choice:
+def optimizing_for_compute(field: Field) -> Choice:
     """Take the cheapest of the methods that are shown to lose less than the margin, and on no task worse."""
     base, margin = field.baseline, percent(MARGIN)
     cheaper = [name for name in field.analysis.scored if name != base and field.compute(name) < 1]
@@ -175,4 +175,4 @@ def where_compute_is_dear(field: Field) -> Choice:
                   f"{percent(field.compute(name))} of the update FLOPs.")  # fmt: skip
 
 
-CHOICES: tuple[Callable[[Field], Choice], ...] = (where_samples_are_dear, where_compute_is_dear)
+CHOICES: tuple[Callable[[Field], Choice], ...] = (optimizing_for_samples, optimizing_for_compute)

@@ -37,7 +37,7 @@ def linear(*parts):
 @pytest.mark.parametrize("task", ["envpool/Pendulum-v1", "envpool/CartPole-v1"])
 def test_a_rollout_and_an_update_are_those_of_stable_baselines3(task, fast, monkeypatch):
     config = replace(preset(task, scheduler="fixed"), rollout_length=STEPS, environments=ENVIRONMENTS,
-                     minibatch_size=64, steps=100_000, watch=False)  # fmt: skip
+                     minibatch_size=64, steps=100_000, monitor=False)  # fmt: skip
     ours = Trainer(config, Execution(fast=fast))
     ours.collector.restart(0)
     results, step = [], ours.environments.step

@@ -13,8 +13,8 @@ from adept.controllers import CONTROLLERS, Choice, Controller, Evidence, Hindsig
 INF, NAN = math.inf, math.nan
 
 
-def strides(controller, evidences):
-    return [controller.step(evidence).stride for evidence in evidences]
+def lr_scales(controller, evidences):
+    return [controller.step(evidence).lr_scale for evidence in evidences]
 
 
 def test_hindsight_by_hand():
@@ -27,14 +27,14 @@ def test_hindsight_by_hand():
     left = 1 - moved
     z = (3 * left - 0.5) / math.sqrt(left + 1)
     assert abs(z) < 1
-    assert rule.step(Evidence(slope_z=-0.5)).stride == pytest.approx(math.exp(0.9 * x))
+    assert rule.step(Evidence(slope_z=-0.5)).lr_scale == pytest.approx(math.exp(0.9 * x))
     assert rule.diagnostics()["z"] == pytest.approx(z)
 
 
 def test_a_step_that_the_loops_own_stop_ended_does_not_grow():
     rule = Hindsight(10, gain=0.5, leak=0, deadband=1)
-    assert strides(rule, [Evidence(slope_z=5.0, stopped=True)] * 3) == [1.0] * 3
-    assert strides(rule, [Evidence(slope_z=-5.0, stopped=True)])[0] < 1
+    assert lr_scales(rule, [Evidence(slope_z=5.0, stopped=True)] * 3) == [1.0] * 3
+    assert lr_scales(rule, [Evidence(slope_z=-5.0, stopped=True)])[0] < 1
     # The slopes of 0 count: (0 + 0 + 0 - 5)/√4 = -2.5.
     assert rule.diagnostics()["z"] == -2.5
 
@@ -42,24 +42,24 @@ def test_a_step_that_the_loops_own_stop_ended_does_not_grow():
 def test_faint_slopes_that_agree_add_up():
     rule = Hindsight(10, gain=0.5, leak=0, deadband=1.5)
     # 0.6·√n is above 1.5 from n = 7 on: 0.6·√7 = 1.587.
-    assert strides(rule, [Evidence(slope_z=0.6)] * 6) == [1.0] * 6
-    assert strides(rule, [Evidence(slope_z=0.6)]) == pytest.approx([math.exp(0.5 * math.tanh(0.0875 / 2))], rel=1e-4)
+    assert lr_scales(rule, [Evidence(slope_z=0.6)] * 6) == [1.0] * 6
+    assert lr_scales(rule, [Evidence(slope_z=0.6)]) == pytest.approx([math.exp(0.5 * math.tanh(0.0875 / 2))], rel=1e-4)
     down = Hindsight(10, gain=0.5, leak=0, deadband=1.5)
-    assert strides(down, [Evidence(slope_z=-0.6)] * 6) == [1.0] * 6
-    assert strides(down, [Evidence(slope_z=-0.6)])[0] < 1
+    assert lr_scales(down, [Evidence(slope_z=-0.6)] * 6) == [1.0] * 6
+    assert lr_scales(down, [Evidence(slope_z=-0.6)])[0] < 1
 
 
 def test_a_step_grows_the_less_the_nearer_its_kl_is_to_the_limit():
     full = 0.5 * math.tanh(1.0)
     for kl, share in ((None, 1.0), (0.0, 1.0), (0.02, 0.6), (0.05, 0.0)):
         rule = Hindsight(10, gain=0.5, leak=0, deadband=1, kl_limit=0.05)
-        assert strides(rule, [Evidence(slope_z=3.0, kl=kl)]) == pytest.approx([math.exp(share * full)])
+        assert lr_scales(rule, [Evidence(slope_z=3.0, kl=kl)]) == pytest.approx([math.exp(share * full)])
     shrinks = Hindsight(10, gain=0.5, leak=0, deadband=1, kl_limit=0.05)
-    assert strides(shrinks, [Evidence(slope_z=-3.0, kl=0.04)]) == pytest.approx([math.exp(-full)])
+    assert lr_scales(shrinks, [Evidence(slope_z=-3.0, kl=0.04)]) == pytest.approx([math.exp(-full)])
 
 
-def test_where_compute_is_dear_epochs_come_down_where_the_update_did_not_stop_short():
-    rule = Hindsight(10, dear="compute", gain=0.4, leak=0, deadband=1, share=0.3, pace=0.5)
+def test_optimizing_for_compute_epochs_come_down_where_the_update_did_not_stop_short():
+    rule = Hindsight(10, optimize_for="compute", gain=0.4, leak=0, deadband=1, share=0.3, pace=0.5)
     assert rule.step(None) == Choice(10, 1.0)
     # Stopped short: x rises to 0.4, no epoch is saved.
     assert rule.step(Evidence(slope_z=50.0)) == Choice(10, pytest.approx(math.exp(0.4)))
@@ -72,43 +72,43 @@ def test_where_compute_is_dear_epochs_come_down_where_the_update_did_not_stop_sh
     assert fewest == [1, 2, 2, 2, 2, 2, 3, 3, 6]
 
 
-def test_where_compute_is_dear_epochs_are_traded_at_once_as_far_as_the_learning_rate_allows():
+def test_optimizing_for_compute_epochs_are_traded_at_once_as_far_as_the_learning_rate_allows():
     """10 epochs at 3e-4 become 3 at 1e-3, and at 5e-4 they become 5; at 1e-3 and with samples dear they stay."""
     for rate, epochs in ((3e-4, 3), (1e-5, 3), (5e-4, 5), (9e-4, 9), (1e-3, 10), (0.01, 10)):
-        rule = Hindsight(10, dear="compute")
+        rule = Hindsight(10, optimize_for="compute")
         rule.begin(rate)
         assert rule.step(None) == Choice(epochs, pytest.approx(10 / epochs))
-    for rule in (Hindsight(10), Hindsight(10, dear="compute", trade_rate=0.0)):
+    for rule in (Hindsight(10), Hindsight(10, optimize_for="compute", trade_rate=0.0)):
         rule.begin(3e-4)
         assert rule.step(None) == Choice(10, 1.0)
-    four = Hindsight(4, dear="compute")
+    four = Hindsight(4, optimize_for="compute")
     four.begin(2e-4)
     assert four.step(None) == Choice(2, 2.0)
 
 
 def test_no_epochs_are_saved_without_a_signal():
-    rule = Hindsight(10, dear="compute")
+    rule = Hindsight(10, optimize_for="compute")
     for evidence in (None, Evidence(), Evidence(kl=0.01), Evidence(slope_z=0.0, explained_variance=-0.5)):
         assert rule.step(evidence) == Choice(10, 1.0)
 
 
 def _fewest(epochs):
-    rule = Hindsight(epochs, dear="compute")
+    rule = Hindsight(epochs, optimize_for="compute")
     return [rule.step(Evidence(slope_z=0.0)).epochs for _ in range(40)][-1]
 
 
 def test_a_critic_that_explains_nothing_silences_the_slope():
     rule = Hindsight(10, gain=0.3, leak=0, deadband=0)
     assert rule.wants_slope
-    assert strides(rule, [Evidence(slope_z=9.0, explained_variance=-40.0)] * 9) == [1.0] * 9
+    assert lr_scales(rule, [Evidence(slope_z=9.0, explained_variance=-40.0)] * 9) == [1.0] * 9
     assert not rule.wants_slope
     # From -1 (the least that counts) a fifth of the way to 1 each time: -0.6, -0.28, -0.024; below -0.25 it is blind.
     seeing = Evidence(slope_z=50.0, explained_variance=1.0)
-    assert strides(rule, [seeing] * 3) == pytest.approx([1.0, 1.0, math.exp(0.3)])
+    assert lr_scales(rule, [seeing] * 3) == pytest.approx([1.0, 1.0, math.exp(0.3)])
     assert rule.wants_slope
     # The guard counts all the same.
     blind = Hindsight(10, gain=0.3, leak=0, deadband=1)
-    guarded = strides(blind, [Evidence(kl=1.0, explained_variance=-1.0)])
+    guarded = lr_scales(blind, [Evidence(kl=1.0, explained_variance=-1.0)])
     assert guarded == pytest.approx([math.exp(0.3 * math.tanh(-1.0))])
 
 
@@ -116,58 +116,58 @@ def lags(slope, z=50.0, explained=None):
     return Evidence(critic_slope=slope, critic_slope_z=z, explained_variance=explained)
 
 
-def test_a_critic_that_lags_gets_a_longer_stride():
+def test_a_critic_that_lags_gets_a_longer_lr_scale():
     rule = Hindsight(10, leak=0.1, deadband=1)
     assert rule.step(Evidence(slope_z=0.0)) == Choice(10, 1.0, None)  # not known: the actor's
     # Sure of it: 1.5 times as far would have been right. Z = 50 is spent.
     assert rule.step(lags(0.5)) == Choice(10, 1.0, pytest.approx(1.5))
     # At most 4 times, at least half; and a tenth of y leaks away.
-    assert rule.step(lags(9.0)).critic_stride == pytest.approx(4 * 1.5**0.9)
+    assert rule.step(lags(9.0)).critic_lr_scale == pytest.approx(4 * 1.5**0.9)
     y = 0.9 * (math.log(4) + 0.9 * math.log(1.5)) - math.log(2)
-    assert rule.step(lags(-3.0, -50.0)).critic_stride == pytest.approx(math.exp(y))
+    assert rule.step(lags(-3.0, -50.0)).critic_lr_scale == pytest.approx(math.exp(y))
     # Two standard errors beyond the deadband: tanh 1 of the way.
     fresh = Hindsight(10, leak=0, deadband=1)
-    assert fresh.step(lags(0.5, 3.0)).critic_stride == pytest.approx(1.5 ** math.tanh(1.0))
-    # It multiplies the actor's stride, and never falls below it.
+    assert fresh.step(lags(0.5, 3.0)).critic_lr_scale == pytest.approx(1.5 ** math.tanh(1.0))
+    # It multiplies the actor's scale, and never falls below it.
     both = fresh.step(Evidence(slope_z=50.0, critic_slope=-9.0, critic_slope_z=-50.0))
     assert both == Choice(10, pytest.approx(math.exp(0.5)), pytest.approx(math.exp(0.5)))
     most = [fresh.step(lags(9.0)) for _ in range(9)][-1]
-    assert most.critic_stride == pytest.approx(32)
+    assert most.critic_lr_scale == pytest.approx(32)
 
 
 def test_slopes_of_the_critic_that_disagree_with_the_last_one_move_nothing():
     rule = Hindsight(10, leak=0, deadband=1)
     for _ in range(3):
         before = rule.step(lags(0.2, 1.0))
-    assert before.critic_stride > 1
+    assert before.critic_lr_scale > 1
     # The sum of the slopes is still above the deadband, the last of them is below 0.
     assert rule.step(lags(-0.2, -0.1)) == before
 
 
-def test_a_critic_that_gets_worse_comes_back_to_the_actors_stride():
+def test_a_critic_that_gets_worse_comes_back_to_the_actors_lr_scale():
     """The unexplained share is 0.1, then 0.1·√2 (half of the way to twice), then far above its moving average."""
     rule = Hindsight(10, gain=0.5, leak=0, deadband=1)
-    assert rule.step(lags(0.5, explained=0.9)).critic_stride == pytest.approx(1.5)
-    assert rule.step(lags(0.5, explained=1 - 0.1 * math.sqrt(2))).critic_stride == pytest.approx(1.5**1.5)
-    worse = [rule.step(lags(0.5, explained=explained)).critic_stride for explained in (0.5, 0.0)]
+    assert rule.step(lags(0.5, explained=0.9)).critic_lr_scale == pytest.approx(1.5)
+    assert rule.step(lags(0.5, explained=1 - 0.1 * math.sqrt(2))).critic_lr_scale == pytest.approx(1.5**1.5)
+    worse = [rule.step(lags(0.5, explained=explained)).critic_lr_scale for explained in (0.5, 0.0)]
     assert worse == pytest.approx([1.5**1.5 * math.exp(-0.5), 1.0])
 
 
-def test_the_critics_slope_does_not_count_while_it_is_blind_or_shares_the_stride():
+def test_the_critics_slope_does_not_count_while_it_is_blind_or_shares_the_lr_scale():
     blind = Hindsight(10)
     assert blind.step(lags(2.0, explained=-1.0)) == Choice(10, 1.0, None)
     shared = Hindsight(10, critic="shared")
     assert shared.step(lags(2.0)) == Choice(10, 1.0, None)
-    compute = Hindsight(10, dear="compute", leak=0, pace=0.7)
+    compute = Hindsight(10, optimize_for="compute", leak=0, pace=0.7)
     compute.step(lags(0.5))
     made = compute.step(Evidence(slope_z=0.0))
-    assert (made.epochs, made.critic_stride) == (5, pytest.approx(1.5 * 2))
+    assert (made.epochs, made.critic_lr_scale) == (5, pytest.approx(1.5 * 2))
 
 
 def test_hindsights_guard():
     rule = Hindsight(10, gain=0.3, leak=0.0, deadband=1)
     down = 0.3 * math.tanh(-1.0)  # Z = -3, two beyond the deadband, whatever was there before
-    found = strides(rule, [Evidence(slope_z=9.0, kl=0.051), Evidence(kl=INF), Evidence(slope_z=0.0, kl=0.05)])
+    found = lr_scales(rule, [Evidence(slope_z=9.0, kl=0.051), Evidence(kl=INF), Evidence(slope_z=0.0, kl=0.05)])
     assert found == pytest.approx([math.exp(down), math.exp(2 * down), math.exp(2 * down)])
     assert [rule.stops(kl) for kl in (0.1, 0.11, NAN, INF)] == [False, True, True, True]
     assert not KLRate(3).stops(9.0)
@@ -175,21 +175,21 @@ def test_hindsights_guard():
 
 def test_hindsight_stays_within_32():
     rule = Hindsight(10, leak=0.0)
-    assert max(strides(rule, [Evidence(slope_z=50.0)] * 30)) == pytest.approx(32)
-    assert min(strides(rule, [Evidence(slope_z=-50.0)] * 60)) == pytest.approx(1 / 32)
+    assert max(lr_scales(rule, [Evidence(slope_z=50.0)] * 30)) == pytest.approx(32)
+    assert min(lr_scales(rule, [Evidence(slope_z=-50.0)] * 60)) == pytest.approx(1 / 32)
 
 
-@pytest.mark.parametrize("dear", ["samples", "compute"])
-def test_noise_keeps_the_stride_within_a_factor_of_three(dear):
+@pytest.mark.parametrize("optimize_for", ["samples", "compute"])
+def test_noise_keeps_the_lr_scale_within_a_factor_of_three(optimize_for):
     """With permuted advantages z is standard normal: within [⅓, 3] in at least 95 % of runs of 300 updates.
 
-    Where compute is dear, the stride is over the factor that makes up for the epochs saved.
+    when optimizing for compute, the scale is over the factor that makes up for the epochs saved.
     """
     rng, kept = np.random.default_rng(1), 0
     for _ in range(400):
-        rule = Hindsight(10, dear=dear)
+        rule = Hindsight(10, optimize_for=optimize_for)
         choices = [rule.step(Evidence(slope_z=z)) for z in rng.standard_normal(300)]
-        kept += all(1 / 3 <= choice.stride * choice.epochs / 10 <= 3 for choice in choices)
+        kept += all(1 / 3 <= choice.lr_scale * choice.epochs / 10 <= 3 for choice in choices)
     assert kept / 400 >= 0.95
 
 
@@ -198,7 +198,7 @@ def test_noise_keeps_the_critic_within_a_factor_of_three():
     for _ in range(200):
         rule = Hindsight(10)
         noise = [Evidence(critic_slope=z, critic_slope_z=z, explained_variance=0.5) for z in rng.standard_normal(300)]
-        kept += all(rule.step(each).critic_stride <= 3 for each in noise)
+        kept += all(rule.step(each).critic_lr_scale <= 3 for each in noise)
     assert kept / 200 >= 0.95
 
 
@@ -206,10 +206,10 @@ def test_kl_rate_by_hand():
     rule = KLRate(3, target=0.01)
     kls = (0.021, 0.02, 0.005, 0.0049, 0.0049, 0.0, None, NAN, INF)
     expected = [1 / 1.5, 1 / 1.5, 1 / 1.5, 1.0, 1.5, 1.5, 1.5, 1.5, 1.0]
-    assert strides(rule, [Evidence(kl=kl) for kl in kls]) == pytest.approx(expected)
+    assert lr_scales(rule, [Evidence(kl=kl) for kl in kls]) == pytest.approx(expected)
     assert rule.step(None).epochs == 3
-    assert strides(KLRate(3), [Evidence(kl=1e-4)] * 20)[-1] == 32
-    assert strides(KLRate(3), [Evidence(kl=1.0)] * 20)[-1] == 1 / 32
+    assert lr_scales(KLRate(3), [Evidence(kl=1e-4)] * 20)[-1] == 32
+    assert lr_scales(KLRate(3), [Evidence(kl=1.0)] * 20)[-1] == 1 / 32
 
 
 def test_kl_epochs_by_hand():
@@ -288,7 +288,7 @@ def test_names_and_options():
     with pytest.raises(ValueError, match="did you mean 'target'"):
         make_controller("kl-rate", 3, tarjet=0.02)
     with pytest.raises(ValueError, match="samples, compute"):
-        make_controller("hindsight", 3, dear="time")
+        make_controller("hindsight", 3, optimize_for="time")
     with pytest.raises(ValueError, match="own, shared"):
         make_controller("hindsight", 3, critic="mine")
     with pytest.raises(ValueError, match="epochs must be a whole number"):

@@ -165,7 +165,7 @@ def packed(campaign: Campaign, study: Path, count: int) -> None:
 def resumed(campaign: Campaign, count: int) -> None:
     """A run whose files were damaged goes on and ends as the whole one, or is refused and left alone."""
     rng = campaign.rng("resumed")
-    config, folder = small("gymnasium/CartPole-v1", scheduler="hindsight", watch_every=2), campaign.folder / "resumed"
+    config, folder = small("gymnasium/CartPole-v1", scheduler="hindsight", monitor_every=2), campaign.folder / "resumed"
     run(config, folder / "whole")
     cut = folder / "cut"
     run_one(config, cut, checkpoint_seconds=0.0, until=32 * 7)

@@ -36,7 +36,7 @@ def families() -> dict[str, Config]:
     """Return a small run of each kind that has states of its own."""
     found = {
         "gymnasium": small("gymnasium/CartPole-v1", normalize_observations=True, normalize_rewards=True),
-        "hindsight": small("gymnasium/CartPole-v1", scheduler="hindsight", watch_every=2),
+        "hindsight": small("gymnasium/CartPole-v1", scheduler="hindsight", monitor_every=2),
         "kl-rate": small("gymnasium/Pendulum-v1", scheduler="kl-rate"),
         "thompson and stopping rules": small(
             "gymnasium/Acrobot-v1", scheduler="thompson", stopping={"target-kl": 0.01, "held-out": 0.25}
@@ -45,7 +45,7 @@ def families() -> dict[str, Config]:
     if importlib.util.find_spec("pybullet"):
         found["pybullet"] = small("pybullet/Hopper", normalize_observations=True, iterations=8)
     if importlib.util.find_spec("envpool"):
-        found["minigrid"] = small("minigrid/DoorKey-5x5", scheduler="hindsight", watch_every=2)
+        found["minigrid"] = small("minigrid/DoorKey-5x5", scheduler="hindsight", monitor_every=2)
         found["gymnasium vector"] = small("envpool/CartPole-v1", scheduler="round-robin")
         procgen = {"iterations": 6, "restart_every": 4}
         found["procgen"] = small("procgen/bigfish", **procgen)

@@ -33,11 +33,11 @@ def columns(
     for epoch, value in gains.items():
         share = value / gains[epochs]
         table[f"gain/{epoch}"] = (value + 0.5 * share * common + noise * (1 - share) * rng.standard_normal(rows)) / 100
-    table["update_worth"] = table[f"gain/{epochs}"].copy()
+    table["update_gain"] = table[f"gain/{epochs}"].copy()
     for name, factor in zip(("gain/x0.5", "gain/x2"), lengths, strict=True):
-        table[name] = table["update_worth"] * factor + noise / 300 * rng.standard_normal(rows)
+        table[name] = table["update_gain"] * factor + noise / 300 * rng.standard_normal(rows)
     for name in table:
-        if name.startswith("gain") or name in ("slope_z", "update_worth"):
+        if name.startswith("gain") or name in ("slope_z", "update_gain"):
             table[name][~due] = np.nan
     return table
 
@@ -85,19 +85,19 @@ def test_a_critic_that_lags():
     assert "critic" not in str(advise(lagging(3.0, 0.0, (0, 1, 2))))
     assert "critic" not in str(advise(columns()))
     controlled = lagging(3.0, 8.0, (0, 1, 2))
-    assert "critic" not in str(advise(controlled | {"stride": np.ones(len(controlled["epochs"]))}))
+    assert "critic" not in str(advise(controlled | {"lr_scale": np.ones(len(controlled["epochs"]))}))
 
 
 def test_nothing_is_recommended_where_a_controller_runs():
     for z, lengths in ((1.5, (0.5, 1.9)), (-1.5, (1.5, 0.1))):
         table = columns(z=z, lengths=lengths)
         assert "hindsight" in str(advise(table))
-        controlled = advise(table | {"stride": np.linspace(1, 2.5, len(table["epochs"]))})
+        controlled = advise(table | {"lr_scale": np.linspace(1, 2.5, len(table["epochs"]))})
         assert "hindsight" not in str(controlled)
-        assert str(controlled).endswith("The controller's stride is 2.5 at the end.")
+        assert str(controlled).endswith("The controller's scale is 2.5 at the end.")
     waste = columns(gains={1: 0.9, 2: 1.0, 4: 1.0, 8: 1.0}, noise=0.05)
     assert "Try" in str(advise(waste))
-    assert "Try" not in str(advise(waste | {"stride": np.ones(len(waste["epochs"]))}))
+    assert "Try" not in str(advise(waste | {"lr_scale": np.ones(len(waste["epochs"]))}))
 
 
 def test_a_slope_alone_speaks_of_no_gain():
@@ -107,7 +107,7 @@ def test_a_slope_alone_speaks_of_no_gain():
     assert "nan" not in str(advice)
 
 
-def test_a_slope_that_is_not_worth_a_longer_step():
+def test_a_slope_that_is_not_gain_a_longer_step():
     advice = advise(columns(z=1.5, lengths=(0.5, 1.1)))
     assert advice.whole.direction == "right"
     assert "about as long as they should be" in advice.sentences[0]
@@ -179,7 +179,7 @@ def test_the_epochs_are_those_of_the_update_that_was_judged():
     judged = np.concatenate([[np.nan], made[:-1]])  # of the update that the row judges
     table["epochs_done"][:] = table["epochs"][:] = made
     table["gain/8"][judged != 8] = np.nan
-    table["update_worth"] = np.where(judged == 8, 10.0, 1.0) * table["gain/1"]
+    table["update_gain"] = np.where(judged == 8, 10.0, 1.0) * table["gain/1"]
     found = advise(table).whole
     assert (found.epochs, found.enough) == (2, 1)
     assert found.rest.value == 0  # the eight epochs, which gain ten times as much, are not among them
@@ -197,7 +197,7 @@ def test_every_third_may_say_what_the_whole_run_does_not():
     noise = np.where(rows % 2, 1.0, -1.0)
     table = {
         "slope_z": noise + np.select([rows < 20, rows < 40], [-2.0, 3.0], 0.0),
-        "update_worth": noise + np.where(rows < 40, 2.0, -2.0),
+        "update_gain": noise + np.where(rows < 40, 2.0, -2.0),
         "update_kl": np.where((rows >= 20) & (rows < 40), 8.0, 0.01),
     }
     advice = advise(table)
@@ -291,12 +291,12 @@ def test_thirds_that_stop_short_before_the_run_blows_up_are_not_to_be_lengthened
 def test_the_absence_of_a_gain_is_a_one_sided_test():
     """The last epochs' gain is 0 on average; its interval of 95 % on one side must end below 15 % of the first's."""
     table = columns(gains={4: 1.0, 8: 1.0}, updates=16, every=1, noise=0.0)
-    table["update_worth"] = table["gain/4"].copy()
+    table["update_gain"] = table["gain/4"].copy()
     judged = np.arange(1, 16)  # the first row judges no update
     gained = table["gain/4"][judged].mean()
     for errors, enough in ((0.9, 4), (1.1, 0)):  # of the largest standard error that may be
         spread = errors * 0.15 * gained / 1.645 * np.sqrt(15) * np.where(judged % 2, 1.0, -1.0)
-        table["update_worth"][judged] = table["gain/4"][judged] + spread - spread.mean()
+        table["update_gain"][judged] = table["gain/4"][judged] + spread - spread.mean()
         assert advise(table).whole.enough == enough, errors
 
 
@@ -307,11 +307,11 @@ def test_noise_says_nothing(updates):
     said = 0
     for _ in range(300):
         table = {
-            name: rng.standard_normal(updates) for name in ("slope_z", "gain/1", "gain/2", "gain/4", "update_worth")
+            name: rng.standard_normal(updates) for name in ("slope_z", "gain/1", "gain/2", "gain/4", "update_gain")
         }
         steps = {
-            "gain/x0.5": 0.5 * table["update_worth"] + 0.3 * rng.standard_normal(updates),
-            "gain/x2": 2 * table["update_worth"] + 0.6 * rng.standard_normal(updates),
+            "gain/x0.5": 0.5 * table["update_gain"] + 0.3 * rng.standard_normal(updates),
+            "gain/x2": 2 * table["update_gain"] + 0.6 * rng.standard_normal(updates),
         }
         advice = advise(table | steps | {"epochs_done": np.full(updates, 8.0)})
         said += advice.sentences != (f"{updates} judged updates say nothing clear.",)

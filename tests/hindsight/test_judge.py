@@ -158,7 +158,7 @@ def test_the_numbers_are_those_of_the_estimates():
     verdict = judge.judge(lambda: log_probs(policy, rows, actions), advantages, groups)
     now, first = at(1.0), at(0.0)
     assert verdict.slope.z == pytest.approx(slope(at(1.25), at(0.75), advantages, groups).z, rel=1e-3)
-    assert verdict.update_worth.value == pytest.approx(gain(now, now, advantages, groups, over=first).value, rel=1e-4)
+    assert verdict.update_gain.value == pytest.approx(gain(now, now, advantages, groups, over=first).value, rel=1e-4)
     for length, estimate in verdict.by_length.items():
         assert estimate.value == pytest.approx(gain(at(length), now, advantages, groups, over=first).value, rel=1e-3)
     middle = log_probs(points[1], rows, actions).detach().double()
@@ -167,7 +167,7 @@ def test_the_numbers_are_those_of_the_estimates():
     short = judge.judge(lambda: log_probs(policy, rows, actions), advantages, groups, gains_too=False)
     assert short.slope == verdict.slope
     assert short.kl == pytest.approx(verdict.kl, rel=0.5)  # to second order, from the slope's passes
-    assert not short.update_worth.known
+    assert not short.update_gain.known
 
 
 def test_the_critic_is_judged_by_its_values_before_the_update():
@@ -318,10 +318,10 @@ def test_parameters_that_are_not_contiguous(shape, monkeypatch):
 
 
 @pytest.mark.parametrize("optimiser", [torch.optim.AdamW, torch.optim.SGD, torch.optim.RMSprop, torch.optim.LBFGS])
-def test_a_watched_loop_trains_as_one_that_is_not(optimiser):
+def test_a_monitored_loop_trains_as_one_that_is_not(optimiser):
     """Dropout, batch norm and the optimiser's state go on as if nobody had looked, bit for bit."""
 
-    def train(watched):
+    def train(monitored):
         torch.manual_seed(0)
         policy = Policy()
         trained = [each for each in policy.parameters() if each.requires_grad]
@@ -336,18 +336,18 @@ def test_a_watched_loop_trains_as_one_that_is_not(optimiser):
             return value
 
         for _ in range(4):
-            if watched:
+            if monitored:
                 hindsight.step(lambda: log_probs(policy, rows, actions), advantages)
             for epoch in (1, 2):
                 steps.step(loss)
-                if watched:
+                if monitored:
                     hindsight.mark(epoch)
-        assert hindsight.verdict is None or hindsight.verdict.slope.known == watched
+        assert hindsight.verdict is None or hindsight.verdict.slope.known == monitored
         return snapshot(policy), steps.state_dict()
 
-    (plain, plain_steps), (watched, watched_steps) = train(False), train(True)
-    same(plain, watched)
-    for one, other in zip(tree_leaves(plain_steps), tree_leaves(watched_steps), strict=True):
+    (plain, plain_steps), (monitored, monitored_steps) = train(False), train(True)
+    same(plain, monitored)
+    for one, other in zip(tree_leaves(plain_steps), tree_leaves(monitored_steps), strict=True):
         assert torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
 
 

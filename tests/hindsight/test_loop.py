@@ -41,18 +41,18 @@ def run(iterations, learning_rate, rewards=REWARDS, **options):
         advantages = got - got.mean()
         for epoch in range(1, plan.epochs + 1):
             gradient = torch.autograd.grad((policy()[actions] * advantages).mean(), policy.logits)[0]
-            policy.logits.data += learning_rate * plan.stride * gradient
+            policy.logits.data += learning_rate * plan.lr_scale * gradient
             hindsight.mark(epoch)
     return float(policy().exp().detach() @ REWARDS), plans, hindsight
 
 
 def test_steps_that_stop_short_get_longer():
-    watched, plans, hindsight = run(60, 0.02, control=False)
-    assert {(plan.epochs, plan.stride) for plan in plans} == {(4, 1.0)}
+    monitored, plans, hindsight = run(60, 0.02, control=False)
+    assert {(plan.epochs, plan.lr_scale) for plan in plans} == {(4, 1.0)}
     assert hindsight.verdict is not None
     controlled, plans, _ = run(60, 0.02)
-    assert plans[-1].stride > 2
-    assert controlled > watched + 0.1
+    assert plans[-1].lr_scale > 2
+    assert controlled > monitored + 0.1
 
 
 def test_a_critic_that_lags_gets_a_rate_of_its_own():
@@ -78,8 +78,8 @@ def test_a_critic_that_lags_gets_a_rate_of_its_own():
         both.value.data += 1.0
         both.policy.logits.data += torch.from_numpy(rng.normal(size=4)) * 1e-3
     assert slopes == [None, *(pytest.approx(expected, abs=0.2) for expected in (9, 8, 7))]
-    assert plans[0].critic_stride is None
-    assert [plan.critic_stride for plan in plans[1:]] == pytest.approx([4, 4 * 4**0.99, 32], rel=0.05)
+    assert plans[0].critic_lr_scale is None
+    assert [plan.critic_lr_scale for plan in plans[1:]] == pytest.approx([4, 4 * 4**0.99, 32], rel=0.05)
     assert plans[1].critic_rate(1e-4) == pytest.approx(4e-4, rel=0.05)
     assert plans[0].critic_rate(1e-4) == 1e-4
 
@@ -97,16 +97,16 @@ def test_a_critic_that_explains_nothing_keeps_the_preset():
             for hindsight, values in ((blind, -advantages / 2), (seeing, 10 * returns))
         ]
         policy.logits.data += 0.01 * torch.tensor([-1.0, 1.0, 0.0, 0.0])
-    assert plans[0].stride == 1.0
-    assert plans[1].stride > 1.0
+    assert plans[0].lr_scale == 1.0
+    assert plans[1].lr_scale > 1.0
 
 
-def test_compute_is_dear():
-    _, plans, hindsight = run(60, 0.2, dear="compute")
-    assert hindsight.controller.options["dear"] == "compute"
+def test_optimizing_for_compute():
+    _, plans, hindsight = run(60, 0.2, optimize_for="compute")
+    assert hindsight.controller.options["optimize_for"] == "compute"
     epochs = [plan.epochs for plan in plans]
     assert epochs[0] == 4
-    assert epochs == sorted(epochs, reverse=True)  # they come down, gradually, and the stride makes up for them
+    assert epochs == sorted(epochs, reverse=True)  # they come down, gradually, and the scale makes up for them
     assert epochs[-1] == 2
     assert hindsight.stops(1.0)
     assert not hindsight.stops(0.01)
@@ -116,11 +116,11 @@ def test_gains_are_measured_now_and_then():
     _, _, hindsight = run(11, 0.02, gains_every=10)
     assert hindsight.verdict is not None
     assert list(hindsight.verdict.by_epoch) == [1, 2, 3, 4]
-    assert hindsight.verdict.by_epoch[4].value == pytest.approx(hindsight.verdict.update_worth.value)
+    assert hindsight.verdict.by_epoch[4].value == pytest.approx(hindsight.verdict.update_gain.value)
     _, _, hindsight = run(12, 0.02, gains_every=10)
     assert not hindsight.verdict.by_epoch
     _, _, hindsight = run(12, 0.02, gains_every=0)
-    assert not hindsight.verdict.update_worth.known
+    assert not hindsight.verdict.update_gain.known
 
 
 def test_without_a_signal_the_preset_stays():
@@ -162,7 +162,7 @@ def test_parameters_that_were_loaded_are_not_judged_as_an_update():
     assert hindsight.verdict is not None
 
 
-def test_watching_never_stops_an_update():
+def test_monitoring_never_stops_an_update():
     assert not adept.Hindsight(Softmax(), control=False).stops(9.0)
 
 

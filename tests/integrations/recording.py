@@ -252,17 +252,17 @@ class Oracle:
         assert self.verdicts[0] is None
         assert len(self.verdicts) >= 3
         for verdict, expected in zip(self.verdicts[1:], self.found, strict=True):
-            judged = [verdict.slope, *(verdict.by_epoch[k] for k in sorted(verdict.by_epoch)), verdict.update_worth]
+            judged = [verdict.slope, *(verdict.by_epoch[k] for k in sorted(verdict.by_epoch)), verdict.update_gain]
             np.testing.assert_allclose([each.value for each in judged], expected, rtol=2e-3, atol=2e-6)
         assert max(abs(values[0]) for values in self.found) > 1e-3, "a slope that says something"
         if self._critic:
             self._critic.assert_slopes(self.verdicts[1:])
 
     def assert_rates(self, choices, scheduled):
-        """Check that every step of update n had the rate scheduled(n) times the stride, and how many there were."""
+        """Check that every step of update n had the rate scheduled(n) times the scale, and how many there were."""
         assert [len(rates) for rates in self.rates] == [epochs * self._minibatches for epochs, _ in choices]
-        for number, (rates, (_, stride)) in enumerate(zip(self.rates, choices, strict=True)):
-            np.testing.assert_allclose(rates, scheduled(number) * stride, rtol=1e-6)
+        for number, (rates, (_, lr_scale)) in enumerate(zip(self.rates, choices, strict=True)):
+            np.testing.assert_allclose(rates, scheduled(number) * lr_scale, rtol=1e-6)
 
 
 def assert_equal_bit_for_bit(states):

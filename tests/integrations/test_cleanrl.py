@@ -49,11 +49,11 @@ def test_the_diff_is_of_about_a_dozen_lines():
 def test_as_it_stands_it_changes_no_parameter_and_prints_its_advice(run, patched, capsys):
     plain = run(LOOP)
     assert ADVICE in patched.read_text(encoding="utf-8")
-    watched = run(patched)
-    assert watched["hindsight"].verdict.slope.known
-    assert capsys.readouterr().out == f"{watched['hindsight'].advice()}\n"
+    monitored = run(patched)
+    assert monitored["hindsight"].verdict.slope.known
+    assert capsys.readouterr().out == f"{monitored['hindsight'].advice()}\n"
     for name, value in plain["agent"].state_dict().items():
-        assert torch.equal(watched["agent"].state_dict()[name], value), name
+        assert torch.equal(monitored["agent"].state_dict()[name], value), name
 
 
 def logged_numbers():
@@ -79,7 +79,7 @@ def log_probs_by_hand(agent, place, observations, actions):
     return found.numpy()
 
 
-class Watched(adept.Hindsight):
+class Monitored(adept.Hindsight):
     """Judges gains, too, of every update, and works out beside them what they should be, from the script's tensors."""
 
     def __init__(self, policy, *args, **options):
@@ -117,20 +117,20 @@ class Watched(adept.Hindsight):
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "Pendulum-v1"])
 def test_slope_and_gains_in_the_log_are_those_of_an_independent_computation(run, patched, monkeypatch, task):
-    monkeypatch.setattr(adept, "Hindsight", Watched)
-    watched = run(patched, "--env-id", task, "--learning-rate", "0.003")["hindsight"]
-    assert len(watched.expected) == ITERATIONS - 1
-    assert max(abs(slope) for slope, _, _ in watched.expected) > 1e-3, "a slope that says something"
-    whole = [bool((actions == actions.round()).all()) for actions in watched.actions]
+    monkeypatch.setattr(adept, "Hindsight", Monitored)
+    monitored = run(patched, "--env-id", task, "--learning-rate", "0.003")["hindsight"]
+    assert len(monitored.expected) == ITERATIONS - 1
+    assert max(abs(slope) for slope, _, _ in monitored.expected) > 1e-3, "a slope that says something"
+    whole = [bool((actions == actions.round()).all()) for actions in monitored.actions]
     assert whole == [task == "CartPole-v1"] * ITERATIONS, "continuous actions are not whole numbers"
     logged = logged_numbers()
-    assert logged["adept/slope_z"] == pytest.approx([z for _, _, z in watched.expected])
+    assert logged["adept/slope_z"] == pytest.approx([z for _, _, z in monitored.expected])
     assert logged["adept/epochs"] == logged["adept/epochs_done"] == [4] * ITERATIONS
-    by_place = [gains for _, gains, _ in watched.expected]
+    by_place = [gains for _, gains, _ in monitored.expected]
     names = [*(f"gain_epoch_{epoch}" for epoch in (1, 2, 3, 4)), "gain_x2"]
     for name, gains in zip(names, zip(*by_place, strict=True), strict=True):
         assert logged[f"adept/{name}"] == pytest.approx(gains, rel=2e-3, abs=2e-6)
-    assert logged["adept/update_worth"] == logged["adept/gain_epoch_4"]
+    assert logged["adept/update_gain"] == logged["adept/gain_epoch_4"]
     assert len(logged["adept/update_kl"]) == ITERATIONS - 1
 
 
@@ -147,10 +147,10 @@ def test_in_control_it_sets_epochs_and_multiplies_the_scheduled_rate(run, patche
     run(patched, "--anneal-lr" if anneal else "--no-anneal-lr")
     logged = logged_numbers()
     assert logged["adept/epochs"] == logged["adept/epochs_done"] == [2, 1, 2, 1]
-    assert logged["adept/stride"] == [1, 3, 1, 3]
+    assert logged["adept/lr_scale"] == [1, 3, 1, 3]
     assert len(logged["adept/slope_z"]) == ITERATIONS - 1, "the first rollout has no update to judge"
     left = [1 - iteration / ITERATIONS if anneal else 1 for iteration in range(ITERATIONS)]
-    rates = [RATE * scheduled * stride for scheduled, stride in zip(left, [1, 3, 1, 3], strict=True)]
+    rates = [RATE * scheduled * lr_scale for scheduled, lr_scale in zip(left, [1, 3, 1, 3], strict=True)]
     assert logged["charts/learning_rate"] == pytest.approx(rates)
     found = import_logs(Path("runs"))[0]
     assert (found.method, found.task, found.epochs.tolist()) == ("ppo", "CartPole-v1", [2, 1, 2, 1])

@@ -66,18 +66,18 @@ def test_verdicts_are_logged_under_the_names_of_the_guide_and_only_what_is_known
     judged = contract.logged(dataclasses.replace(verdict, critic=one))
     assert (judged["adept/critic_slope"], judged["adept/critic_slope_z"]) == (0.5, one.z)
     assert contract.logged(verdict, epochs=3) == {
-        "adept/epochs": 3.0, "adept/slope_z": one.z, "adept/update_worth": 0.5, "adept/update_worth_error": 0.25,
+        "adept/epochs": 3.0, "adept/slope_z": one.z, "adept/update_gain": 0.5, "adept/update_gain_error": 0.25,
         "adept/gain_epoch_1": 0.5, "adept/gain_x2": 0.5, "adept/update_kl": 0.01,
     }  # fmt: skip
     assert contract.logged(None, epochs_done=2) == {"adept/epochs_done": 2.0}
 
 
 @pytest.mark.parametrize("rate", [0.1, torch.tensor(0.1)])
-def test_a_stride_is_there_while_the_optimiser_steps_and_at_no_other_time(rate):
+def test_a_lr_scale_is_there_while_the_optimiser_steps_and_at_no_other_time(rate):
     weight = torch.nn.Parameter(torch.ones(1))
     optimizer = torch.optim.SGD([weight], lr=rate)
     calls = []
-    stride = contract.Stride(optimizer, after=lambda: calls.append(stride.count))
+    lr_scale = contract.LRScale(optimizer, after=lambda: calls.append(lr_scale.count))
 
     def moved():
         before = float(weight)
@@ -87,9 +87,9 @@ def test_a_stride_is_there_while_the_optimiser_steps_and_at_no_other_time(rate):
         return before - float(weight)
 
     assert moved() == pytest.approx(0.1, abs=1e-7)
-    stride.factor = 3.0
+    lr_scale.factor = 3.0
     assert moved() == pytest.approx(0.3, abs=1e-7)
-    assert stride.count == 2
+    assert lr_scale.count == 2
     assert calls == [1, 2]
     weight.grad = torch.ones(1)
     breaks = optimizer.register_step_pre_hook(lambda *_: 1 / 0)
@@ -97,9 +97,9 @@ def test_a_stride_is_there_while_the_optimiser_steps_and_at_no_other_time(rate):
         optimizer.step()
     breaks.remove()
     assert moved() == pytest.approx(0.3, abs=1e-7), "a step that broke off leaves its factor to none"
-    stride.remove()
+    lr_scale.remove()
     assert moved() == pytest.approx(0.1, abs=1e-7)
-    assert stride.count == 3
+    assert lr_scale.count == 3
 
 
 @pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam])
@@ -110,8 +110,8 @@ def test_the_critics_steps_are_those_of_a_learning_rate_of_its_own(optimizer):
     hooked, grouped = ([torch.nn.Parameter(row.clone()) for row in start] for _ in range(2))
     one = optimizer(hooked, lr=1e-3)
     two = optimizer([{"params": grouped[:1], "lr": 2e-3}, {"params": grouped[1:], "lr": 8e-3}])
-    stride = contract.Stride(one, critic=hooked[1:])
-    stride.choice = Choice(3, 2.0, 8.0)
+    lr_scale = contract.LRScale(one, critic=hooked[1:])
+    lr_scale.choice = Choice(3, 2.0, 8.0)
     for _ in range(20):
         for parameters, each in ((hooked, one), (grouped, two)):
             for parameter in parameters:
@@ -120,12 +120,12 @@ def test_the_critics_steps_are_those_of_a_learning_rate_of_its_own(optimizer):
     for first, second in zip(hooked, grouped, strict=True):
         torch.testing.assert_close(first, second, rtol=1e-5, atol=1e-6)
     assert not torch.allclose(hooked[1], start[1], atol=1e-2)
-    # At most 0.01 for the critic, unless the others are faster; without a stride of its own it moves as they do.
+    # At most 0.01 for the critic, unless the others are faster; without a scale of its own it moves as they do.
     for choice, rates in ((Choice(3, 2.0, 32.0), (2e-3, 0.01)), (Choice(3, 20.0, 32.0), (0.02, 0.02)),
                           (Choice(3, 2.0), (2e-3, 2e-3))):  # fmt: skip
         plain = [torch.nn.Parameter(torch.ones(1)) for _ in range(2)]
         descent = torch.optim.SGD(plain, lr=1e-3)
-        contract.Stride(descent, critic=plain[1:]).choice = choice
+        contract.LRScale(descent, critic=plain[1:]).choice = choice
         for parameter in plain:
             parameter.grad = torch.ones(1)
         descent.step()

@@ -41,7 +41,7 @@ class Policy(torch.nn.Module):
         pilot.finished(epochs)
 
 
-def watched(given=None, epochs=3, **options):
+def monitored(given=None, epochs=3, **options):
     policy, pilot = Policy(), Pilot(given, **options)
     pilot.attach(epochs, ModuleWeights(policy))
     return policy, pilot
@@ -69,10 +69,10 @@ def test_explained_variance():
 
 
 def test_advice_alone_never_chooses():
-    policy, pilot = watched(gains_every=1)
+    policy, pilot = monitored(gains_every=1)
     for seed in range(12):
         choice = pilot.step(rows=policy.rows(seed) if pilot.wants_rows else None)
-        assert (choice.epochs, choice.stride) == (3, 1.0)
+        assert (choice.epochs, choice.lr_scale) == (3, 1.0)
         policy.update(pilot, 3)
     assert not pilot.controls
     assert pilot.state_dict() == {}
@@ -82,7 +82,7 @@ def test_advice_alone_never_chooses():
 
 
 def test_metrics_name_what_is_known():
-    policy, pilot = watched(gains_every=2)
+    policy, pilot = monitored(gains_every=2)
     assert pilot.step().epochs == 3
     assert pilot.metrics() == {}
     policy.update(pilot, 3)
@@ -91,30 +91,30 @@ def test_metrics_name_what_is_known():
     assert set(pilot.metrics()) == {"adept/slope_z", "adept/update_kl"}
     policy.update(pilot, 3)
     pilot.step(rows=policy.rows(2))
-    assert {"adept/update_worth", "adept/gain_epoch_1", "adept/gain_epoch_2", "adept/gain_x2"} < set(pilot.metrics())
+    assert {"adept/update_gain", "adept/gain_epoch_1", "adept/gain_epoch_2", "adept/gain_x2"} < set(pilot.metrics())
     assert "adept/gain_epoch_3" not in pilot.metrics(), "the last epoch is the update"
     assert all(map(math.isfinite, pilot.metrics().values()))
 
 
-def test_a_scheduler_chooses_epochs_and_a_controller_strides():
-    policy, pilot = watched([5, 1])
+def test_a_scheduler_chooses_epochs_and_a_controller_lr_scales():
+    policy, pilot = monitored([5, 1])
     assert [pilot.step(reward=reward).epochs for reward in (None, 1.0)] == [5, 1]
-    assert pilot.choice.stride == 1.0
+    assert pilot.choice.lr_scale == 1.0
     assert pilot.metrics()["adept/share/5"] == 0.5
-    policy, pilot = watched("hindsight")
-    strides = []
+    policy, pilot = monitored("hindsight")
+    lr_scales = []
     for seed in range(10):
-        strides.append(pilot.step(rows=policy.rows(seed) if pilot.wants_rows else None).stride)
+        lr_scales.append(pilot.step(rows=policy.rows(seed) if pilot.wants_rows else None).lr_scale)
         policy.update(pilot, 3)
-    assert strides[:1] == [1.0]
-    assert strides[-1] > 1.5, "steps in the right direction get longer"
-    assert pilot.metrics()["adept/stride"] == strides[-1]
+    assert lr_scales[:1] == [1.0]
+    assert lr_scales[-1] > 1.5, "steps in the right direction get longer"
+    assert pilot.metrics()["adept/lr_scale"] == lr_scales[-1]
     assert pilot.kl_stop == 0.1
 
 
 def test_what_several_learners_saw_is_pooled():
     scripted = Scripted([(1, 1.0)])
-    policy, pilot = watched(scripted, pool=lambda evidence: ("pooled", evidence))
+    policy, pilot = monitored(scripted, pool=lambda evidence: ("pooled", evidence))
     scripted.step = lambda evidence: scripted.evidence.append(evidence) or scripted.choices[0]
     pilot.step()
     policy.update(pilot, 1)
@@ -127,18 +127,18 @@ def test_what_several_learners_saw_is_pooled():
 
 
 def test_states_are_the_choosers():
-    policy, pilot = watched("hindsight")
+    policy, pilot = monitored("hindsight")
     for seed in range(5):
         pilot.step(rows=policy.rows(seed) if pilot.wants_rows else None)
         policy.update(pilot, 3)
-    twin = watched("hindsight")[1]
+    twin = monitored("hindsight")[1]
     twin.load_state_dict(pilot.state_dict(), forget="delete it")
-    assert twin.step().stride == pilot.choice.stride, "the first update after a load is not judged"
+    assert twin.step().lr_scale == pilot.choice.lr_scale, "the first update after a load is not judged"
     pilot.load_state_dict(pilot.state_dict(), forget="delete it")
     assert not pilot.wants_rows, "nor is the step from one set of parameters to a loaded one an update"
     pilot.load_state_dict({}, forget="delete it")  # of a run that was only judged
     with pytest.raises(ValueError, match="or delete it to start it afresh"):
-        watched("hindsight", epochs=4)[1].load_state_dict(pilot.state_dict(), forget="delete it")
+        monitored("hindsight", epochs=4)[1].load_state_dict(pilot.state_dict(), forget="delete it")
 
 
 DATA = [[3, 1, 2], "round-robin", "kl-rate", {"name": "thompson", "arms": [3, 1, 2]}, {"name": "ucb", "scale": None}]
@@ -147,7 +147,7 @@ DATA = [[3, 1, 2], "round-robin", "kl-rate", {"name": "thompson", "arms": [3, 1,
 @pytest.mark.parametrize("given", DATA, ids=str)
 def test_a_state_is_kept_for_the_first_meeting_with_the_host(given):
     """Tianshou tells its epochs with the first update, after a checkpoint was loaded."""
-    pilot = watched(given, epochs=4)[1]
+    pilot = monitored(given, epochs=4)[1]
     for reward in (None, 1.0, 3.0, 2.0, 5.0):
         pilot.step(reward=reward)
     twin = Pilot(given)
@@ -164,7 +164,7 @@ def test_a_state_is_kept_for_the_first_meeting_with_the_host(given):
     "given", [[3, 1, 2], {"name": "ucb", "arms": [3, 1, 2]}, {"name": "kl-rate", "epochs": 3}], ids=str
 )
 def test_a_chooser_that_does_not_depend_on_the_hosts_epochs_outlives_a_change_of_them(given):
-    policy, pilot = watched(given, epochs=4)
+    policy, pilot = monitored(given, epochs=4)
     for reward in (None, 1.0, 3.0):
         pilot.step(reward=reward)
     state = pilot.state_dict()
@@ -173,21 +173,21 @@ def test_a_chooser_that_does_not_depend_on_the_hosts_epochs_outlives_a_change_of
     for each in (pilot, early):
         each.attach(5, ModuleWeights(policy))
         assert each.state_dict() == state
-    assert watched("ucb", epochs=4)[1].chooser.arms == (4, 2, 1)
-    depends = watched("ucb", epochs=4)[1]
+    assert monitored("ucb", epochs=4)[1].chooser.arms == (4, 2, 1)
+    depends = monitored("ucb", epochs=4)[1]
     depends.attach(6, ModuleWeights(policy))
     assert depends.chooser.arms == (6, 3, 1)
 
 
 def test_another_run_starts_from_nothing():
     for given in (None, "kl-rate", [3, 1]):
-        policy, pilot = watched(given)
+        policy, pilot = monitored(given)
         for seed in range(3):
             pilot.step(reward=float(seed) if pilot.wants_reward else None, rows=policy.rows(seed))
             policy.update(pilot, pilot.choice.epochs)
         pilot.restart()
         pilot.attach(3, ModuleWeights(policy))
-        assert pilot.state_dict() == watched(given)[1].state_dict()
+        assert pilot.state_dict() == monitored(given)[1].state_dict()
         assert not pilot.wants_rows
         assert pilot.metrics() == pilot.update_metrics() == {} or given is not None
         assert pilot.advice().whole.updates == 0
@@ -195,7 +195,7 @@ def test_another_run_starts_from_nothing():
 
 
 def test_an_object_that_chose_for_another_run_is_refused():
-    pilot = watched(UCB([3, 1]))[1]
+    pilot = monitored(UCB([3, 1]))[1]
     pilot.restart()  # it chose nothing yet
     pilot.step(reward=None)
     with pytest.raises(ValueError, match=r"UCB\(\[3, 1\].*has chosen for another model.*a new one for each model"):
@@ -219,7 +219,7 @@ def fails(error, policy, seed=0):
 
 
 def test_an_error_while_judging_ends_the_judging_and_not_the_training():
-    policy, pilot = watched(gains_every=1)
+    policy, pilot = monitored(gains_every=1)
     for seed in range(2):
         pilot.step(rows=policy.rows(seed) if pilot.wants_rows else None)
         policy.update(pilot, 3)
@@ -251,22 +251,22 @@ def test_an_error_while_judging_ends_the_judging_and_not_the_training():
 
 
 def test_errors_of_every_part_of_judging_are_kept_from_the_host(monkeypatch):
-    policy, pilot = watched(gains_every=1)
+    policy, pilot = monitored(gains_every=1)
     pilot.step()
     with pytest.warns(RuntimeWarning, match="division by zero"):
         assert pilot.rollout(lambda: 1 / 0) is None
-    policy, pilot = watched(gains_every=1)
+    policy, pilot = monitored(gains_every=1)
     pilot.step()
     monkeypatch.setattr(ModuleWeights, "take", lambda self: 1 / 0)
     with pytest.warns(RuntimeWarning, match="division by zero"):
         policy.update(pilot, 3)
-    policy, pilot = watched()
+    policy, pilot = monitored()
     with pytest.warns(RuntimeWarning, match="division by zero"):
         pilot.step()
 
 
 def test_memory_that_ran_out_for_copies_is_given_back():
-    policy, pilot = watched()
+    policy, pilot = monitored()
     pilot.step()
     with pytest.warns(RuntimeWarning, match="MemoryError"):
         pilot.step(rows=fails(MemoryError(), policy))
@@ -276,7 +276,7 @@ def test_memory_that_ran_out_for_copies_is_given_back():
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_what_is_meant_for_the_host_reaches_it(error):
-    policy, pilot = watched()
+    policy, pilot = monitored()
     pilot.step()
     with pytest.raises(error):
         pilot.step(rows=fails(error(), policy))
@@ -284,7 +284,7 @@ def test_what_is_meant_for_the_host_reaches_it(error):
 
 
 def test_with_a_controller_errors_raise():
-    policy, pilot = watched("hindsight")
+    policy, pilot = monitored("hindsight")
     pilot.step()
     with pytest.raises(Broken):
         pilot.step(rows=fails(Broken(), policy))
@@ -293,16 +293,16 @@ def test_with_a_controller_errors_raise():
 
 
 def test_a_bandit_goes_on_without_being_judged():
-    policy, pilot = watched([3, 1])
+    policy, pilot = monitored([3, 1])
     pilot.step(reward=None)
     with pytest.warns(RuntimeWarning, match="training goes on"):
         pilot.step(reward=1.0, rows=fails(Broken(), policy))
-    assert pilot.chooser.state_dict() != watched([3, 1])[1].state_dict()
+    assert pilot.chooser.state_dict() != monitored([3, 1])[1].state_dict()
     assert not pilot.wants_rows
 
 
 def test_an_update_that_did_not_move_says_nothing():
-    policy, pilot = watched({"name": "hindsight", "dear": "compute"})
+    policy, pilot = monitored({"name": "hindsight", "optimize_for": "compute"})
     pilot.step()
     pilot.finished(3)
     pilot.step(rows=policy.rows(0))  # nothing was trained in between
@@ -316,11 +316,11 @@ def test_a_pilot_can_be_pickled():
 
 
 def test_the_rollout_is_looked_at_where_it_is_judged_or_guarded():
-    policy, pilot = watched()
+    policy, pilot = monitored()
     assert pilot.rollout(lambda: policy.rows(0)) is None, "there is no update before the first"
     pilot.step()
     assert pilot.rollout(lambda: policy.rows(0)) is not None
-    guarded = watched("hindsight")[1]
+    guarded = monitored("hindsight")[1]
     assert guarded.rollout(lambda: policy.rows(0)) is not None, "its guard compares with it"
 
 
@@ -364,18 +364,18 @@ def test_options_are_checked(options):
 
 def test_advice_speaks_of_the_host(monkeypatch):
     found = advise({})
-    words = "Try `--scheduler hindsight`.", "Try 2 epochs, or `--scheduler hindsight --dear compute`."
+    words = "Try `--scheduler hindsight`.", "Try 2 epochs, or `--scheduler hindsight --optimize-for compute`."
     monkeypatch.setattr("adept.integrations.pilot.advise", lambda columns: replace(found, sentences=words))
     assert Pilot(call='attach(agent, "hindsight")').advice().sentences == (
         'Try `attach(agent, "hindsight")`.',
-        'Try 2 epochs, or `attach(agent, {"name": "hindsight", "dear": "compute"})`.',
+        'Try 2 epochs, or `attach(agent, {"name": "hindsight", "optimize_for": "compute"})`.',
     )
 
 
 def test_the_command_line_is_not_in_any_advice():
     """Gains that saturate after the second of four epochs, and steps that stop short: both kinds of sentences."""
     pilot = Pilot()
-    update = {"epochs": 4, "epochs_done": 4, "update_worth": 0.1}
+    update = {"epochs": 4, "epochs_done": 4, "update_gain": 0.1}
     pilot._rows = [
         update
         | {"slope_z": 2 + 0.1 * (n % 2), "gain/x2": 0.2 + 0.01 * (n % 3)}

@@ -144,7 +144,7 @@ def test_two_learners_make_the_same_choices():
 
 def spied(learner):
     """Have a learner keep the rates of its optimiser's steps, its verdicts, and slopes worked out from its batches."""
-    learner.seen = {"rates": [], "verdicts": [], "z": [], "slopes": [], "strides": []}
+    learner.seen = {"rates": [], "verdicts": [], "z": [], "slopes": [], "lr_scales": []}
     seen, pilot, start, step, rows = learner.seen, learner.pilot, [], learner.pilot.step, learner._rows
     (module,) = (module for _, module in learner.module.items())
     module = module.unwrapped()
@@ -174,7 +174,7 @@ def spied(learner):
         start.append(end)
         seen["rates"].append([])
         choice = step(**kwargs)
-        seen["strides"].append((choice.epochs, choice.stride))
+        seen["lr_scales"].append((choice.epochs, choice.lr_scale))
         seen["verdicts"].append(None if pilot.verdict is None else pilot.verdict.slope.value)
         seen["z"].append(None if pilot.verdict is None else pilot.verdict.slope.z)
         return choice
@@ -190,7 +190,7 @@ def weights(algorithm):
 
 
 @on_a_cluster
-def test_watching_changes_nothing_and_the_slope_is_that_of_the_batch(capsys):
+def test_monitoring_changes_nothing_and_the_slope_is_that_of_the_batch(capsys):
     plain = config(epochs=3, lr=0.01, runners=0).build_algo()
     train(plain, 3)
     own = {name: value.clone() for name, value in weights(plain).items()}
@@ -208,7 +208,7 @@ def test_watching_changes_nothing_and_the_slope_is_that_of_the_batch(capsys):
     assert seen["verdicts"][0] is None
     assert seen["verdicts"][1:] == pytest.approx(seen["slopes"], rel=1e-3, abs=1e-6)
     assert max(map(abs, seen["slopes"])) > 1e-3, "a slope that says something"
-    names = {"adept/slope_z", "adept/update_worth", "adept/gain_epoch_1", "adept/gain_epoch_2", "adept/epochs"}
+    names = {"adept/slope_z", "adept/update_gain", "adept/gain_epoch_1", "adept/gain_epoch_2", "adept/epochs"}
     assert names < results[-1].keys()
     assert "adept/gain_epoch_3" not in results[-1], "the last epoch is the update"
     assert held == 1 + 2
@@ -219,7 +219,7 @@ def copies(learner):
 
 
 @on_a_cluster
-def test_the_stride_multiplies_the_scheduled_rate_and_control_resumes(tmp_path):
+def test_the_lr_scale_multiplies_the_scheduled_rate_and_control_resumes(tmp_path):
     """The rate falls from 0.01 to 0 within ten batches, each four episodes of 8 steps and a row: 9 minibatches of 4."""
     choices = [(2, 1.0), (1, 3.0), (3, 0.5), (2, 1.0)]
     settings = config(lr=[[0, 0.01], [10 * STEPS * RUNNERS, 0.0]], runners=0, episode=8)
@@ -229,21 +229,21 @@ def test_the_stride_multiplies_the_scheduled_rate_and_control_resumes(tmp_path):
     (seen,) = on_learners(algorithm, lambda learner: learner.seen)
     path = algorithm.save_to_path(str(tmp_path))
     algorithm.stop()
-    for number, (rates, (epochs, stride)) in enumerate(zip(seen["rates"], choices, strict=False)):
+    for number, (rates, (epochs, lr_scale)) in enumerate(zip(seen["rates"], choices, strict=False)):
         assert len(rates) == 9 * epochs
-        assert rates == pytest.approx([0.01 * (1 - number / 10) * stride] * len(rates))
+        assert rates == pytest.approx([0.01 * (1 - number / 10) * lr_scale] * len(rates))
     resumed = attach(settings, recording.Scripted(choices), verbose=0).build_algo()
     resumed.restore_from_path(path)
     resumed.learner_group.foreach_learner(spied)
     train(resumed, 1)
     (seen,) = on_learners(resumed, lambda learner: learner.seen)
     resumed.stop()
-    assert seen["strides"] == [(3, 0.5)]
+    assert seen["lr_scales"] == [(3, 0.5)]
     assert seen["rates"][0] == pytest.approx([0.01 * (1 - 2 / 10) * 0.5] * 27)
 
 
 @on_a_cluster
-def test_two_learners_have_one_choice_and_one_stride():
+def test_two_learners_have_one_choice_and_one_lr_scale():
     """Each learner judges rows of its own; what they see differs, what they choose does not, guard included."""
     algorithm = attach(
         config(learners=2, lr=0.01, runners=0, episode=8), recording.SHORTENING, verbose=0, gains_every=1
@@ -253,10 +253,10 @@ def test_two_learners_have_one_choice_and_one_stride():
     first, second = on_learners(algorithm, lambda learner: learner.seen)
     states = on_learners(algorithm, lambda learner: learner.pilot.state_dict())
     algorithm.stop()
-    assert first["strides"] == second["strides"]
+    assert first["lr_scales"] == second["lr_scales"]
     assert first["rates"] == second["rates"]
     assert states[0] == states[1]
-    assert first["strides"][-1][1] < 1.0
+    assert first["lr_scales"][-1][1] < 1.0
     assert first["verdicts"][1:] != second["verdicts"][1:], "their rows are not the same"
     for seen in (first, second):
         assert seen["verdicts"][1:] == pytest.approx(seen["slopes"], rel=1e-3, abs=1e-6)
@@ -341,11 +341,11 @@ class Updates:
 @pytest.mark.parametrize("minibatch", [4, 40])
 def test_an_epochs_gain_is_that_of_the_parameters_at_its_end(minibatch):
     """40 rows: an epoch is 10 minibatches of 4, or one of 40."""
-    watching = learner()
-    updates = Updates(watching, minibatch=minibatch)
+    monitoring = learner()
+    updates = Updates(monitoring, minibatch=minibatch)
     oracle = recording.Oracle(
-        watching.pilot,
-        watching.get_optimizer(),
+        monitoring.pilot,
+        monitoring.get_optimizer(),
         40 // minibatch,
         updates.module.parameters(),
         updates.log_probs,
@@ -365,12 +365,12 @@ def test_an_epochs_gain_is_that_of_the_parameters_at_its_end(minibatch):
 @pytest.mark.parametrize(("planned", "ends"), [(0, [11, 21]), (31, [11, 21]), (5, [2, 4])])
 def test_epochs_of_uneven_batches_are_whole(planned, ends):
     """41 rows in minibatches of 4: three epochs are 124 rows. Of 5 planned minibatches an epoch is 5/3."""
-    watching = learner()
-    updates = Updates(watching, rows=41, planned=planned)
+    monitoring = learner()
+    updates = Updates(monitoring, rows=41, planned=planned)
     logged = updates.update()
     assert len(updates.steps) == (planned or 31)
     assert (logged["adept/epochs"], logged["adept/epochs_done"]) == (3.0, 3.0)
-    waypoints = watching.pilot._judge.waypoints
+    waypoints = monitoring.pilot._judge.waypoints
     assert sorted(waypoints) == [1, 2]
     for epoch, step in zip((1, 2), ends, strict=True):
         recording.assert_equal_bit_for_bit(([copy for _, copy in waypoints[epoch]], updates.steps[step - 1]))
@@ -404,12 +404,12 @@ def test_the_guards_divergence_is_that_of_the_rows_in_the_batch():
 
 
 def test_a_loaded_state_is_not_judged_as_an_update():
-    watching = learner()
-    updates = Updates(watching)
-    state = watching.get_state()
+    monitoring = learner()
+    updates = Updates(monitoring)
+    state = monitoring.get_state()
     updates.update()
     assert "adept/slope_z" in updates.update()
-    watching.set_state(state)
+    monitoring.set_state(state)
     assert "adept/slope_z" not in updates.update()
     assert "adept/slope_z" in updates.update()
 
@@ -434,25 +434,25 @@ def test_an_update_after_a_failed_one_is_made_with_its_own_batch(monkeypatch):
 
 def test_the_slope_of_several_learners_is_logged_as_the_controller_is_given_it(monkeypatch):
     """z of independent rows adds up as the sum over the root of n, errors of a mean fall as the root of n."""
-    watching = learner()
-    updates = Updates(watching)
+    monitoring = learner()
+    updates = Updates(monitoring)
     updates.update()
     updates.update()
-    own = watching.pilot.metrics()
-    monkeypatch.setattr(type(watching), "distributed", True)
-    monkeypatch.setattr(watching, "_summed", lambda values: [4 * value for value in values])  # four that see the same
-    pooled = watching._pooled(watching.pilot.verdict.evidence(epochs_done=3))
+    own = monitoring.pilot.metrics()
+    monkeypatch.setattr(type(monitoring), "distributed", True)
+    monkeypatch.setattr(monitoring, "_summed", lambda values: [4 * value for value in values])  # four that see the same
+    pooled = monitoring._pooled(monitoring.pilot.verdict.evidence(epochs_done=3))
     logged = updates.logged_again()
     assert logged["adept/slope_z"] == pytest.approx(2 * own["adept/slope_z"]) == pytest.approx(pooled.slope_z)
     critic = logged["adept/critic_slope_z"]
     assert critic == pytest.approx(2 * own["adept/critic_slope_z"]) == pytest.approx(pooled.critic_slope_z)
     assert pooled.critic_slope == pytest.approx(own["adept/critic_slope"])
-    error = logged["adept/update_worth_error"]
-    assert error == pytest.approx(own["adept/update_worth_error"] / 2) == pytest.approx(pooled.worth_error)
-    assert logged["adept/update_worth"] == pytest.approx(own["adept/update_worth"])
+    error = logged["adept/update_gain_error"]
+    assert error == pytest.approx(own["adept/update_gain_error"] / 2) == pytest.approx(pooled.gain_error)
+    assert logged["adept/update_gain"] == pytest.approx(own["adept/update_gain"])
 
 
-def test_a_stride_of_its_own_moves_the_critic_alone():
+def test_a_lr_scale_of_its_own_moves_the_critic_alone():
     updates = Updates(learner(recording.Scripted(recording.CRITIC_ALONE)))
     critic = [*updates.module.vf.parameters(), *updates.module.encoder.critic_encoder.parameters()]
     own = {id(parameter) for parameter in critic}

@@ -98,19 +98,19 @@ def test_a_controller_takes_the_place_of_the_kl_rule():
     rates = run(runner, 4)
     expected = [(2, 1.0), (1, 3.0), (3, 0.5), (2, 1.0)]
     assert [len(each) for each in rates] == [MINIBATCHES * epochs for epochs, _ in expected]
-    for seen, (_, stride) in zip(rates, expected, strict=True):
-        assert seen == pytest.approx([RATE * stride] * len(seen))
+    for seen, (_, lr_scale) in zip(rates, expected, strict=True):
+        assert seen == pytest.approx([RATE * lr_scale] * len(seen))
     assert runner.alg.optimizer.param_groups[0]["lr"] == runner.alg.learning_rate == RATE
 
 
-def test_the_stride_multiplies_a_rate_that_changes():
+def test_the_lr_scale_multiplies_a_rate_that_changes():
     """Somebody sets the learning rate before every update; rsl_rl writes it to the optimiser with its KL rule alone."""
     runner, choices = build(schedule="fixed"), [(2, 1.0), (1, 3.0), (3, 0.5)]
     attach(runner, Scripted(choices), verbose=0)
-    for number, (epochs, stride) in enumerate(choices):
+    for number, (epochs, lr_scale) in enumerate(choices):
         runner.alg.optimizer.param_groups[0]["lr"] = RATE * (1 - number / 4)
         (rates,) = run(runner, 1)
-        assert rates == pytest.approx([RATE * (1 - number / 4) * stride] * epochs * MINIBATCHES)
+        assert rates == pytest.approx([RATE * (1 - number / 4) * lr_scale] * epochs * MINIBATCHES)
         assert runner.alg.optimizer.param_groups[0]["lr"] == RATE * (1 - number / 4)
 
 
@@ -181,7 +181,7 @@ def oracle(runner):
         actor.load_state_dict(own)
         return torch.stack(columns).numpy()
 
-    def watched():
+    def monitored():
         end = {name: value.detach().clone() for name, value in actor.named_parameters()}
         if start:
             at = {share: {n: start[-1][n] + share * (end[n] - start[-1][n]) for n in end} for share in (1.25, 0.75)}
@@ -191,12 +191,12 @@ def oracle(runner):
             lag.step()
         return update()
 
-    runner.alg.update = watched
+    runner.alg.update = monitored
     return found, lag
 
 
 @pytest.mark.parametrize("recurrent", [False, True])
-def test_watching_changes_nothing_and_the_slope_is_that_of_the_storage(recurrent, capsys):
+def test_monitoring_changes_nothing_and_the_slope_is_that_of_the_storage(recurrent, capsys):
     plain = build(recurrent=recurrent)
     plain.learn(4)
     runner = attach(build(recurrent=recurrent), gains_every=1)
@@ -235,7 +235,7 @@ def test_rows_beyond_the_limit_are_left_out(recurrent):
     assert runner.adept.pilot.verdict.slope.known
 
 
-def test_a_stride_of_its_own_moves_the_critic_alone():
+def test_a_lr_scale_of_its_own_moves_the_critic_alone():
     runner = attach(build(learning_rate=1e-3), Scripted(CRITIC_ALONE), verbose=0)
     algorithm = runner.alg
     assert_only_the_critic_moves(lambda: runner.learn(1), algorithm.actor.parameters(), algorithm.critic.parameters())
@@ -245,18 +245,18 @@ def test_control_resumes_through_save_and_load(tmp_path):
     control = {"name": "hindsight", "kl_limit": 1e-9}  # every update goes further than that, and is shortened
     first = attach(build(), control, verbose=0)
     first.learn(3)
-    stride = first.adept.pilot.choice.stride
-    assert stride < 1.0
+    lr_scale = first.adept.pilot.choice.lr_scale
+    assert lr_scale < 1.0
     first.save(str(tmp_path / "model.pt"))
     second = attach(build(), control, verbose=0)
     second.load(str(tmp_path / "model.pt"))
     rates = run(second, 1)
-    # The first update after a load is not judged: the stride goes on where it was.
-    assert rates[0] == pytest.approx([RATE * stride] * len(rates[0]))
+    # The first update after a load is not judged: the scale goes on where it was.
+    assert rates[0] == pytest.approx([RATE * lr_scale] * len(rates[0]))
     assert second.adept.pilot.state_dict() == first.adept.pilot.state_dict()
     afresh = attach(build(), control, verbose=0)
     afresh.load(str(tmp_path / "model.pt"), load_cfg={"actor": True, "critic": True})
-    assert afresh.adept.pilot.choice.stride == 1.0
+    assert afresh.adept.pilot.choice.lr_scale == 1.0
     other = attach(build(), Recorder([3, 1]), verbose=0)
     with pytest.raises(ValueError, match=rf"cannot load this state .*load_cfg={{\.\.\., '{STATE}': False}}"):
         other.load(str(tmp_path / "model.pt"))
@@ -290,7 +290,7 @@ def test_numbers_go_to_the_runners_writer(tmp_path):
     events = EventAccumulator(str(tmp_path))
     events.Reload()
     names = {name for name in events.Tags()["scalars"] if name.startswith("adept/")}
-    assert {"adept/epochs", "adept/epochs_done", "adept/reward", "adept/slope_z", "adept/update_worth"} < names
+    assert {"adept/epochs", "adept/epochs_done", "adept/reward", "adept/slope_z", "adept/update_gain"} < names
     assert {"adept/gain_epoch_1", "adept/gain_epoch_2", "adept/gain_epoch_3"} < names
     assert runner.adept.pilot.chooser.arms == (4, 2, 1)
     # 4 was chosen and credited, 2 chosen, 1 neither.

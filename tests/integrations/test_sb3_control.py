@@ -48,18 +48,18 @@ def rates_of_updates(model):
 
 @pytest.mark.parametrize("algorithm", POLICIES)
 @pytest.mark.parametrize("schedule", [RATE, lambda left: RATE * left], ids=["constant", "falling"])
-def test_the_stride_multiplies_the_scheduled_rate_and_leaves_it_alone(algorithm, schedule):
+def test_the_lr_scale_multiplies_the_scheduled_rate_and_leaves_it_alone(algorithm, schedule):
     model, rows = build(algorithm, learning_rate=schedule, policy_kwargs=SGD), Rows()
     model.set_logger(Logger(None, [rows]))
     updates, own = rates_of_updates(model), model.lr_schedule
     model.learn(6 * ROLLOUT, AdeptCallback(Scripted([(2, 1.0), (1, 3.0), (3, 0.5)]), verbose=0))
     assert [len(rates) for rates in updates] == [MINIBATCHES * epochs for epochs in (2, 1, 3, 2, 1, 3)]
     scheduled = [schedule(1 - number / 6) if callable(schedule) else schedule for number in range(1, 7)]
-    for rates, rate, stride in zip(updates, scheduled, [1.0, 3.0, 0.5] * 2, strict=True):
-        assert rates == pytest.approx([rate * stride] * len(rates), rel=1e-3, abs=1e-7)
+    for rates, rate, lr_scale in zip(updates, scheduled, [1.0, 3.0, 0.5] * 2, strict=True):
+        assert rates == pytest.approx([rate * lr_scale] * len(rates), rel=1e-3, abs=1e-7)
     logged = [row["train/learning_rate"] for row in rows.rows[1:]]
     assert logged == pytest.approx(scheduled[:-1]), "the host logs the scheduled rate"
-    assert [row["adept/stride"] for row in rows.rows] == [1.0, 3.0, 0.5] * 2
+    assert [row["adept/lr_scale"] for row in rows.rows] == [1.0, 3.0, 0.5] * 2
     assert model.lr_schedule is own
     assert model.policy.optimizer.param_groups[0]["lr"] == pytest.approx(scheduled[-1], abs=1e-12)
     model.learn(ROLLOUT, reset_num_timesteps=False)
@@ -67,7 +67,7 @@ def test_the_stride_multiplies_the_scheduled_rate_and_leaves_it_alone(algorithm,
     assert updates[-1] == pytest.approx([expected] * 7 * MINIBATCHES, rel=1e-3, abs=1e-7), "gone with the callback"
 
 
-def test_a_stride_of_its_own_moves_what_only_the_critic_has():
+def test_a_lr_scale_of_its_own_moves_what_only_the_critic_has():
     """Adam moves weights by about the rate per step: the critic's by 0.002 here, all others by 0.000001."""
     model = build(PPO, learning_rate=1e-3, policy_kwargs={"net_arch": [4]})
     before = {name: value.clone() for name, value in model.policy.state_dict().items()}
@@ -79,9 +79,9 @@ def test_a_stride_of_its_own_moves_what_only_the_critic_has():
     assert len(moved) == 4
 
 
-def test_where_compute_is_dear_epochs_are_traded_at_the_models_learning_rate(tmp_path):
+def test_optimizing_for_compute_epochs_are_traded_at_the_models_learning_rate(tmp_path):
     """Ten epochs at 5e-4 become five at 1e-3, at once; a loaded model goes on where it was."""
-    chosen = {"name": "hindsight", "dear": "compute"}
+    chosen = {"name": "hindsight", "optimize_for": "compute"}
     model = build(PPO, learning_rate=5e-4, n_epochs=10)
     callback = AdeptCallback(chosen, verbose=0)
     model.learn(ROLLOUT, callback)
@@ -169,9 +169,9 @@ def test_control_resumes_through_save_and_load(algorithm, tmp_path):
     loaded = algorithm.load(tmp_path / "model", env=DummyVecEnv([Counting] * ENVS))
     updates = rates_of_updates(loaded)
     loaded.learn(3 * ROLLOUT, AdeptCallback(falls, verbose=0))
-    # Three updates were judged before; the first one after a load is not, so that its stride is that of the last.
-    strides = [1.5**power for power in (3, 4, 5)]
-    assert [rates[0] / RATE for rates in updates] == pytest.approx(strides, rel=1e-3)
+    # Three updates were judged before; the first one after a load is not, so that its scale is that of the last.
+    lr_scales = [1.5**power for power in (3, 4, 5)]
+    assert [rates[0] / RATE for rates in updates] == pytest.approx(lr_scales, rel=1e-3)
 
 
 def test_the_state_of_hindsight_goes_through_save_and_load(tmp_path):
@@ -240,7 +240,7 @@ def test_learns_one_after_the_other_are_one_run():
     model = build(learning_rate=1e-5)
     for _ in range(5):
         model.learn(ROLLOUT, several, reset_num_timesteps=False)
-    assert several.pilot.choice.stride == one.pilot.choice.stride == pytest.approx(1.5**4)
+    assert several.pilot.choice.lr_scale == one.pilot.choice.lr_scale == pytest.approx(1.5**4)
 
 
 def test_what_happened_between_two_learns_counts():
@@ -338,9 +338,9 @@ class Broken(RuntimeError):
     """Of a policy or callback that fails."""
 
 
-def test_without_watching_nothing_is_judged_and_controllers_are_refused():
-    callback = AdeptCallback("ucb", watch=False)
+def test_without_monitoring_nothing_is_judged_and_controllers_are_refused():
+    callback = AdeptCallback("ucb", monitor=False)
     build().learn(3 * ROLLOUT, callback)
     assert callback.pilot.verdict is None
     with pytest.raises(ValueError, match="chooses by what updates were worth, which is not judged here"):
-        build().learn(ROLLOUT, AdeptCallback("hindsight", watch=False))
+        build().learn(ROLLOUT, AdeptCallback("hindsight", monitor=False))

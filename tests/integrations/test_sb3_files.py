@@ -33,7 +33,7 @@ def test_the_yaml_of_the_guide_names_a_callback():
     block = re.search(r"```yaml\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)[1]
     (callback,) = named_in(yaml.safe_load(block)["CartPole-v1"])
     build().learn(ROLLOUT, callback)
-    assert callback.scheduler.options["dear"] == "compute"
+    assert callback.scheduler.options["optimize_for"] == "compute"
     assert callback.scheduler.epochs == 7, "it starts from the model's own epochs"
 
 

@@ -42,19 +42,19 @@ def parameters(model):
 
 
 @pytest.mark.parametrize("algorithm", POLICIES)
-def test_watching_changes_no_parameter_of_the_training(algorithm):
+def test_monitoring_changes_no_parameter_of_the_training(algorithm):
     plain = build(algorithm)  # building a model sets the seed of every generator
     plain.learn(6 * ROLLOUT)
-    watched, callback = build(algorithm), AdeptCallback(gains_every=2, verbose=0)
-    watched.learn(6 * ROLLOUT, callback)
+    monitored, callback = build(algorithm), AdeptCallback(gains_every=2, verbose=0)
+    monitored.learn(6 * ROLLOUT, callback)
     assert callback.pilot.verdict.slope.known
     for name, value in parameters(plain).items():
-        assert torch.equal(parameters(watched)[name], value), name
-    states = [model.policy.optimizer.state_dict()["state"] for model in (plain, watched)]
+        assert torch.equal(parameters(monitored)[name], value), name
+    states = [model.policy.optimizer.state_dict()["state"] for model in (plain, monitored)]
     for index, entry in states[0].items():
         assert all(torch.equal(entry[name], states[1][index][name]) for name in entry)
-    assert vars(watched).keys() == vars(plain).keys(), "nothing is left on the model"
-    assert "get" not in vars(watched.rollout_buffer)
+    assert vars(monitored).keys() == vars(plain).keys(), "nothing is left on the model"
+    assert "get" not in vars(monitored.rollout_buffer)
 
 
 class Oracle(BaseCallback):
@@ -62,7 +62,7 @@ class Oracle(BaseCallback):
 
     def __init__(self):
         super().__init__()
-        self.slopes, self.worths, self.by_epoch, self.critics = [], [], [], []
+        self.slopes, self.gains, self.by_epoch, self.critics = [], [], [], []
         self.start = None
         self.epochs = []
 
@@ -86,7 +86,7 @@ class Oracle(BaseCallback):
             deployed, before = self._log_probs(end), self._log_probs(self.start)
             advantages = self._advantages()
             self.slopes.append(slope_by_hand(log_probs[1.25], log_probs[0.75], advantages))
-            self.worths.append(gain_by_hand(deployed, before, deployed, advantages))
+            self.gains.append(gain_by_hand(deployed, before, deployed, advantages))
             self.critics.append(self._critic())
             self.by_epoch.append(
                 [gain_by_hand(self._log_probs(place), before, deployed, advantages) for place in self.epochs[:-1]]
@@ -150,9 +150,9 @@ def test_slope_and_gains_are_those_of_an_independent_computation(algorithm):
 
     model.learn(5 * ROLLOUT, [oracle, callback, See()])
     assert seen[0] is None
-    for verdict, slope, worth, by_epoch in zip(seen[1:], oracle.slopes, oracle.worths, oracle.by_epoch, strict=True):
+    for verdict, slope, gain, by_epoch in zip(seen[1:], oracle.slopes, oracle.gains, oracle.by_epoch, strict=True):
         assert verdict.slope.value == pytest.approx(slope, rel=1e-3, abs=1e-6)
-        assert verdict.update_worth.value == pytest.approx(worth, rel=1e-3, abs=1e-6)
+        assert verdict.update_gain.value == pytest.approx(gain, rel=1e-3, abs=1e-6)
         assert sorted(verdict.by_epoch) == [1, 2]
         assert [verdict.by_epoch[k].value for k in (1, 2)] == pytest.approx(by_epoch, rel=1e-3, abs=1e-6)
     assert max(map(abs, oracle.slopes)) > 1e-3, "a slope that says something"
@@ -161,7 +161,7 @@ def test_slope_and_gains_are_those_of_an_independent_computation(algorithm):
         assert known == (None if expected is None else pytest.approx(expected, rel=1e-3, abs=1e-4))
     logged = rows.rows[-1]
     assert logged["adept/slope_z"] == pytest.approx(seen[-1].slope.z)
-    assert logged["adept/update_worth"] == pytest.approx(seen[-1].update_worth.value)
+    assert logged["adept/update_gain"] == pytest.approx(seen[-1].update_gain.value)
     assert logged["adept/gain_epoch_2"] == pytest.approx(seen[-1].by_epoch[2].value)
     assert logged["adept/epochs"] == 3
     assert not [name for name in rows.rows[0] if name.startswith("adept/")], "nothing is known before the first update"
@@ -190,7 +190,7 @@ def test_any_spaces_are_judged(observations, actions, options):
     callback = AdeptCallback(gains_every=1, verbose=0)
     model.learn(3 * ROLLOUT, callback)
     assert callback.pilot.verdict.slope.known
-    assert callback.pilot.verdict.update_worth.known
+    assert callback.pilot.verdict.update_gain.known
 
 
 def test_rows_beyond_the_limit_are_left_out():
@@ -259,14 +259,14 @@ class Unjudged(ActorCriticPolicy):
 def test_a_policy_that_cannot_be_judged_is_trained_as_without_the_callback(capsys):
     plain = build(policy=Unjudged)
     plain.learn(4 * ROLLOUT)
-    watched, callback = build(policy=Unjudged), AdeptCallback()
+    monitored, callback = build(policy=Unjudged), AdeptCallback()
     with pytest.warns(
         RuntimeWarning, match="training goes on unchanged: NotImplementedError: this policy has no"
     ) as told:
-        watched.learn(4 * ROLLOUT, callback)
+        monitored.learn(4 * ROLLOUT, callback)
     assert len(told) == 1
     for name, value in parameters(plain).items():
-        assert torch.equal(parameters(watched)[name], value), name
+        assert torch.equal(parameters(monitored)[name], value), name
     said = "Judging stopped at update 1: NotImplementedError: this policy has no distribution."
     assert capsys.readouterr().out.endswith(f"{said}\n")
     with pytest.raises(NotImplementedError):

@@ -59,12 +59,12 @@ class Annealing(PPO):
 
 
 def test_what_a_subclass_sets_in_its_update_stays():
-    plain, watched, steered = (model_of(Annealing, learning_rate=RATE) for _ in range(3))
+    plain, monitored, steered = (model_of(Annealing, learning_rate=RATE) for _ in range(3))
     plain.learn(4 * ROLLOUT)
-    watched = model_of(Annealing, learning_rate=RATE)  # building a model sets the seed of every generator
-    watched.learn(4 * ROLLOUT, AdeptCallback(verbose=0))
-    assert plain.n_epochs == watched.n_epochs == 1
-    assert all(map(torch.equal, parameters(plain), parameters(watched)))
+    monitored = model_of(Annealing, learning_rate=RATE)  # building a model sets the seed of every generator
+    monitored.learn(4 * ROLLOUT, AdeptCallback(verbose=0))
+    assert plain.n_epochs == monitored.n_epochs == 1
+    assert all(map(torch.equal, parameters(plain), parameters(monitored)))
     steered.learn(ROLLOUT, AdeptCallback(Recorder([3]), verbose=0))
     assert steered.n_epochs == 2, "of the 3 epochs that were chosen"
 

@@ -7,7 +7,7 @@ pytest.importorskip("sbx", reason="needs the environment of sbx: make test-integ
 import jax
 import numpy as np
 import sbx
-from recording import Counting, Recorder, Scripted, counting_means, gain_by_hand, import_afresh, slope_by_hand
+from recording import Counting, Recorder, Scripted, counting_means, import_afresh, slope_by_hand
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter, Logger
 from stable_baselines3.common.vec_env import DummyVecEnv
@@ -98,17 +98,17 @@ def leaves(model):
     return [np.asarray(leaf) for state in states for leaf in jax.tree.leaves((state.params, state.opt_state))]
 
 
-def test_watching_changes_no_parameter_of_the_training():
+def test_monitoring_changes_no_parameter_of_the_training():
     plain = build()
     plain.learn(5 * ROLLOUT)
-    watched, callback = build(), AdeptCallback(gains_every=1, verbose=0)
-    watched.learn(5 * ROLLOUT, callback)
-    assert callback.pilot.verdict.update_worth.known
-    for one, other in zip(leaves(plain), leaves(watched), strict=True):
+    monitored, callback = build(), AdeptCallback(gains_every=1, verbose=0)
+    monitored.learn(5 * ROLLOUT, callback)
+    assert callback.pilot.verdict.update_gain.known
+    for one, other in zip(leaves(plain), leaves(monitored), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-def test_slope_and_worth_are_those_of_an_independent_computation():
+def test_slope_and_gain_are_those_of_an_independent_computation():
     model, callback = build(learning_rate=0.02, n_epochs=2), AdeptCallback(gains_every=1, verbose=0)
     found = []
 
@@ -130,26 +130,26 @@ def test_slope_and_worth_are_those_of_an_independent_computation():
                     return np.asarray(jax.nn.log_softmax(logits))[np.arange(len(taken)), taken]
 
                 slope = slope_by_hand(at(1.25), at(0.75), buffer.advantages)
-                worth = gain_by_hand(at(1.0), at(0.0), at(1.0), buffer.advantages)
+                gain = gain_by_hand(at(1.0), at(0.0), at(1.0), buffer.advantages)
                 verdict = callback.pilot.verdict
-                found.append((verdict.slope.value, slope, verdict.update_worth.value, worth))
+                found.append((verdict.slope.value, slope, verdict.update_gain.value, gain))
             self.start = end
 
     model.learn(4 * ROLLOUT, [callback, Oracle()])
     assert len(found) == 3
-    for ours, by_hand, worth, worth_by_hand in found:
+    for ours, by_hand, gain, gain_by_hand in found:
         assert ours == pytest.approx(by_hand, rel=1e-3, abs=1e-6)
-        assert worth == pytest.approx(worth_by_hand, rel=1e-3, abs=1e-6)
+        assert gain == pytest.approx(gain_by_hand, rel=1e-3, abs=1e-6)
     assert sorted(callback.pilot.verdict.by_epoch) == [1]
 
 
-def test_the_stride_multiplies_the_scheduled_rate():
+def test_the_lr_scale_multiplies_the_scheduled_rate():
     model = build(learning_rate=lambda left: 0.01 * left)
     updates, own = count_gradient_steps(model), model.lr_schedule
     model.learn(4 * ROLLOUT, AdeptCallback(Scripted([(1, 1.0), (2, 3.0)]), verbose=0))
     assert [update["steps"] for update in updates] == [MINIBATCHES * epochs for epochs in (1, 2, 1, 2)]
-    for number, (update, stride) in enumerate(zip(updates, [1.0, 3.0] * 2, strict=True), start=1):
-        assert list(update["rates"]) == pytest.approx([0.01 * (1 - number / 4) * stride], abs=1e-7)
+    for number, (update, lr_scale) in enumerate(zip(updates, [1.0, 3.0] * 2, strict=True), start=1):
+        assert list(update["rates"]) == pytest.approx([0.01 * (1 - number / 4) * lr_scale], abs=1e-7)
     assert model.lr_schedule is own
 
 
@@ -178,7 +178,7 @@ def test_control_resumes_through_save_and_load(tmp_path):
     assert (loaded.n_epochs, loaded.lr_schedule(1.0)) == (7, 0.001)
     updates = count_gradient_steps(loaded)
     loaded.learn(2 * ROLLOUT, AdeptCallback(grows, verbose=0))
-    # The first update after a load is not judged, so that its stride is that of the last.
+    # The first update after a load is not judged, so that its scale is that of the last.
     assert [list(update["rates"]) for update in updates] == [pytest.approx([0.001 * 1.5**k], abs=1e-7) for k in (2, 3)]
 
 
@@ -194,10 +194,10 @@ def test_a_model_that_cannot_be_judged_is_trained_as_without_the_callback(monkey
     monkeypatch.setattr("adept.integrations.sbx.log_probs", lambda *_: 1 / 0)
     plain = build()
     plain.learn(3 * ROLLOUT)
-    watched = build()
+    monitored = build()
     with pytest.warns(RuntimeWarning, match="training goes on unchanged: ZeroDivisionError"):
-        watched.learn(3 * ROLLOUT, AdeptCallback(verbose=0))
-    for one, other in zip(leaves(plain), leaves(watched), strict=True):
+        monitored.learn(3 * ROLLOUT, AdeptCallback(verbose=0))
+    for one, other in zip(leaves(plain), leaves(monitored), strict=True):
         np.testing.assert_array_equal(one, other)
 
 

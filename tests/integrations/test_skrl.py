@@ -234,7 +234,7 @@ def test_a_missing_framework_names_the_extra(monkeypatch):
         import_afresh("adept.integrations.skrl")
 
 
-def watched(agent):
+def monitored(agent):
     """Return an oracle on an agent's updates."""
 
     def log_probs():
@@ -256,7 +256,7 @@ def watched(agent):
 
 
 @pytest.mark.parametrize("scaled", [False, True])
-def test_watching_changes_nothing_and_the_slope_is_that_of_the_memory(scaled, tmp_path, capsys):
+def test_monitoring_changes_nothing_and_the_slope_is_that_of_the_memory(scaled, tmp_path, capsys):
     scaler = {"observation_preprocessor": RunningStandardScaler, "observation_preprocessor_kwargs": {"size": 3}}
     scaler |= {"value_preprocessor": RunningStandardScaler, "value_preprocessor_kwargs": {"size": 1}}
     options = {"learning_rate": 0.02, **(scaler if scaled else {})}
@@ -264,14 +264,14 @@ def test_watching_changes_nothing_and_the_slope_is_that_of_the_memory(scaled, tm
     run(plain, env, 4)
     agent, env = build(tmp_path, **options)
     attach(agent, gains_every=1)
-    oracle = watched(agent)
+    oracle = monitored(agent)
     capsys.readouterr()
     done = run(agent, env, 4)
     assert capsys.readouterr().out == f"adept: {agent.adept.advice()}\n"
     oracle.assert_verdicts()
     for module, own in plain.checkpoint_modules.items():
         assert_equal_bit_for_bit((agent.checkpoint_modules[module].state_dict(), own.state_dict()))
-    names = {"adept/slope_z", "adept/update_worth", "adept/gain_epoch_3", "adept/epochs", "adept/epochs_done"}
+    names = {"adept/slope_z", "adept/update_gain", "adept/gain_epoch_3", "adept/epochs", "adept/epochs_done"}
     assert names < done[-1]["tracked"].keys()
     assert "adept/gain_epoch_4" not in done[-1]["tracked"], "the last epoch is the update"
 
@@ -287,7 +287,7 @@ def test_memory_is_one_copy_and_one_for_each_epoch_that_is_judged(tmp_path, caps
     assert capsys.readouterr().out == ""
 
 
-def test_the_stride_multiplies_the_scheduled_rate(tmp_path):
+def test_the_lr_scale_multiplies_the_scheduled_rate(tmp_path):
     choices = [(2, 1.0), (1, 3.0), (3, 0.5), (2, 1.0)]
     schedule = {
         "learning_rate": 0.01,
@@ -295,37 +295,37 @@ def test_the_stride_multiplies_the_scheduled_rate(tmp_path):
         "learning_rate_scheduler_kwargs": {"lr_lambda": lambda step: 0.9**step},
     }
     agent, env = build(tmp_path, **schedule)
-    oracle = watched(attach(agent, Scripted(choices), verbose=0))
+    oracle = monitored(attach(agent, Scripted(choices), verbose=0))
     run(agent, env, 4)
     oracle.assert_rates(choices, lambda update: 0.01 * 0.9 ** (CONFIGURED * update))
     assert agent.optimizer.param_groups[0]["lr"] == pytest.approx(0.01 * 0.9 ** (CONFIGURED * 4))
 
 
-def test_a_stride_of_its_own_moves_the_critic_alone(tmp_path):
+def test_a_lr_scale_of_its_own_moves_the_critic_alone(tmp_path):
     agent, env = build(tmp_path, learning_rate=1e-3)
     attach(agent, Scripted(CRITIC_ALONE), verbose=0)
     assert_only_the_critic_moves(lambda: run(agent, env, 1), agent.policy.parameters(), agent.value.parameters())
 
 
-def test_where_compute_is_dear_epochs_are_traded_at_the_agents_learning_rate(tmp_path):
+def test_optimizing_for_compute_epochs_are_traded_at_the_agents_learning_rate(tmp_path):
     """Four epochs at 5e-4 become two at 1e-3, at once."""
     agent, env = build(tmp_path, learning_rate=5e-4)
     assert agent.cfg.learning_epochs == CONFIGURED == 4
-    run(attach(agent, {"name": "hindsight", "dear": "compute"}, verbose=0), env, 1)
+    run(attach(agent, {"name": "hindsight", "optimize_for": "compute"}, verbose=0), env, 1)
     assert agent.adept.pilot.choice == Choice(2, 2.0)
 
 
 def test_control_resumes_through_save_and_load(tmp_path):
     agent, env = build(tmp_path, learning_rate=0.02)
     run(attach(agent, SHORTENING, verbose=0), env, 3)
-    stride = agent.adept.pilot.choice.stride
-    assert stride < 1.0
+    lr_scale = agent.adept.pilot.choice.lr_scale
+    assert lr_scale < 1.0
     agent.save(str(tmp_path / "agent.pt"))
     loaded, env = build(tmp_path, learning_rate=0.02)
-    oracle = watched(attach(loaded, SHORTENING, verbose=0))
+    oracle = monitored(attach(loaded, SHORTENING, verbose=0))
     loaded.load(str(tmp_path / "agent.pt"))
     run(loaded, env, 1)
-    oracle.assert_rates([(CONFIGURED, stride)], lambda update: 0.02)
+    oracle.assert_rates([(CONFIGURED, lr_scale)], lambda update: 0.02)
 
 
 def test_the_guard_ends_an_update(tmp_path):
@@ -373,10 +373,10 @@ def test_rpo_is_judged_without_its_perturbation(tmp_path):
     """A rate of 0 makes updates that are worth nothing, however much RPO perturbs what the policy says."""
     agent, env = build(tmp_path, RPO, Perturbed, learning_rate=0.0, alpha=2.0)
     (_, update) = run(attach(agent, verbose=0, gains_every=1), env, 2)
-    assert not {"adept/update_worth", "adept/update_kl"} & update["tracked"].keys(), "it did not move"
+    assert not {"adept/update_gain", "adept/update_kl"} & update["tracked"].keys(), "it did not move"
 
 
-def test_watching_rpo_changes_nothing(tmp_path):
+def test_monitoring_rpo_changes_nothing(tmp_path):
     plain, env = build(tmp_path, RPO, Perturbed, learning_rate=0.02)
     run(plain, env, 3)
     agent, env = build(tmp_path, RPO, Perturbed, learning_rate=0.02)
@@ -421,7 +421,7 @@ def test_a_controller_replaces_the_adaptive_learning_rate(tmp_path):
     }
     choices = [(2, 1.0), (1, 0.5), (3, 0.25)]
     agent, env = build(tmp_path, **schedule)
-    oracle = watched(attach(agent, Scripted(choices), verbose=0))
+    oracle = monitored(attach(agent, Scripted(choices), verbose=0))
     run(agent, env, 3)
     oracle.assert_rates(choices, lambda update: 1e-5)
     assert agent.optimizer.param_groups[0]["lr"] == 1e-5

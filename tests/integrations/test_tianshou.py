@@ -154,15 +154,15 @@ def test_a_checkpoint_of_an_algorithm_without_adept_is_loaded(scheduler):
 
 @pytest.mark.parametrize("scheduler", [None, "ucb"])
 def test_a_checkpoint_made_with_advice_is_loaded_with_and_without_it(scheduler):
-    watching = attach(build(), scheduler)
-    run(watching, 2)
+    monitoring = attach(build(), scheduler)
+    run(monitoring, 2)
     advised = attach(build())
-    advised.load_state_dict(watching.state_dict())
-    assert_equal_bit_for_bit((advised.policy.state_dict(), watching.policy.state_dict()))
+    advised.load_state_dict(monitoring.state_dict())
+    assert_equal_bit_for_bit((advised.policy.state_dict(), monitoring.policy.state_dict()))
     if scheduler is None:
         plain = build()
-        plain.load_state_dict(watching.state_dict())
-        assert_equal_bit_for_bit((plain.state_dict(), watching.state_dict()))
+        plain.load_state_dict(monitoring.state_dict())
+        assert_equal_bit_for_bit((plain.state_dict(), monitoring.state_dict()))
 
 
 @pytest.mark.parametrize("scheduler", [None, "ucb"])
@@ -224,7 +224,7 @@ def test_a_missing_framework_names_the_extra(monkeypatch):
         import_afresh("adept.integrations.tianshou")
 
 
-def watched(algorithm):
+def monitored(algorithm):
     """Return an oracle on an algorithm's updates."""
     batches, preprocess = [], algorithm._preprocess_batch
 
@@ -257,11 +257,11 @@ def seeded(algorithm, updates, **options):
 
 
 @pytest.mark.parametrize("recompute", [False, True])
-def test_watching_changes_nothing_and_the_slope_is_that_of_the_batch(recompute, capsys):
+def test_monitoring_changes_nothing_and_the_slope_is_that_of_the_batch(recompute, capsys):
     plain = build(recompute_advantage=recompute)
     seeded(plain, 4)
     algorithm = attach(build(recompute_advantage=recompute), gains_every=1)
-    oracle = watched(algorithm)
+    oracle = monitored(algorithm)
     capsys.readouterr()
     seeded(algorithm, 4)
     assert capsys.readouterr().out == f"adept: {algorithm.adept.advice()}\n"
@@ -280,17 +280,17 @@ def test_memory_is_one_copy_and_one_for_each_epoch_that_is_judged(capsys):
     assert "adept" not in capsys.readouterr().out
 
 
-def test_the_stride_multiplies_the_scheduled_rate():
+def test_the_lr_scale_multiplies_the_scheduled_rate():
     choices = [(2, 1.0), (1, 3.0), (3, 0.5), (2, 1.0)]
     rate = LRSchedulerFactoryLinear(max_epochs=1, epoch_num_steps=5, collection_step_num_env_steps=1)
     algorithm = attach(build(rate=rate), Scripted(choices), verbose=0)
-    oracle = watched(algorithm)
+    oracle = monitored(algorithm)
     run(algorithm, 4)
     oracle.assert_rates(choices, lambda update: 0.01 * (1 - update / 5))
     assert algorithm.optim._optim.param_groups[0]["lr"] == pytest.approx(0.01 * (1 - 4 / 5))
 
 
-def test_a_stride_of_its_own_moves_the_critic_alone():
+def test_a_lr_scale_of_its_own_moves_the_critic_alone():
     algorithm = attach(build(), Scripted(CRITIC_ALONE), verbose=0)
     assert_only_the_critic_moves(
         lambda: run(algorithm, 1), algorithm.policy.parameters(), algorithm.critic.parameters()
@@ -300,14 +300,14 @@ def test_a_stride_of_its_own_moves_the_critic_alone():
 def test_control_resumes_through_save_and_load(tmp_path):
     algorithm = attach(build(), SHORTENING, verbose=0)
     run(algorithm, 3)
-    stride = algorithm.adept.pilot.choice.stride
-    assert stride < 1.0
+    lr_scale = algorithm.adept.pilot.choice.lr_scale
+    assert lr_scale < 1.0
     torch.save(algorithm.state_dict(), tmp_path / "checkpoint.pt")
     loaded = attach(build(), SHORTENING, verbose=0)
-    oracle = watched(loaded)
+    oracle = monitored(loaded)
     loaded.load_state_dict(torch.load(tmp_path / "checkpoint.pt", weights_only=True))
     run(loaded, 1)
-    oracle.assert_rates([(7, stride)], lambda update: 0.01)
+    oracle.assert_rates([(7, lr_scale)], lambda update: 0.01)
 
 
 @pytest.mark.parametrize("recompute", [False, True])
@@ -354,7 +354,7 @@ def test_gail_is_judged_by_the_epochs_of_its_policy(tmp_path):
     logger = TensorboardLogger(SummaryWriter(str(tmp_path)), training_interval=1, update_interval=1)
     logger.update_interval = 0
     algorithm = attach(gail(), verbose=0, gains_every=1)
-    oracle = watched(algorithm)
+    oracle = monitored(algorithm)
     seeded(algorithm, 4, logger=logger)
     assert [sorted(verdict.by_epoch) for verdict in oracle.verdicts[1:]] == [[1, 2, 3, 4, 5, 6]] * 3
     oracle.assert_verdicts()
@@ -392,10 +392,10 @@ def curious(algorithm):
 def test_ppo_inside_a_wrapper_trains_as_without(tmp_path):
     plain = build()
     run(curious(plain), 3)
-    watched = attach(build(), verbose=0, gains_every=1)
-    run(curious(watched), 3)
-    assert watched.adept.pilot.verdict.slope.known
-    assert_equal_bit_for_bit((watched.policy.state_dict(), plain.policy.state_dict()))
+    monitored = attach(build(), verbose=0, gains_every=1)
+    run(curious(monitored), 3)
+    assert monitored.adept.pilot.verdict.slope.known
+    assert_equal_bit_for_bit((monitored.policy.state_dict(), plain.policy.state_dict()))
 
 
 def test_no_batch_outlives_its_update():

@@ -183,11 +183,11 @@ def test_a_checkpoint_of_a_trainer_without_adept_is_loaded(unified, scheduler, t
 @pytest.mark.parametrize("unified", [False, True])
 def test_a_trainer_without_adept_loads_a_checkpoint_made_with_it(unified, tmp_path):
     options = {"checkpoint": Checkpoint()} if unified else {}
-    watching = attach(build(2, save_trainer_file=tmp_path / "trainer", **options), verbose=0)
-    run(watching)
+    monitoring = attach(build(2, save_trainer_file=tmp_path / "trainer", **options), verbose=0)
+    run(monitoring)
     options = {"checkpoint": Checkpoint()} if unified else {}
     plain = build(3, **options).load_from_file(tmp_path / "trainer")
-    assert_equal_bit_for_bit((plain.loss_module.state_dict(), watching.loss_module.state_dict()))
+    assert_equal_bit_for_bit((plain.loss_module.state_dict(), monitoring.loss_module.state_dict()))
 
 
 def test_the_state_of_other_arms_is_refused(recorder):
@@ -248,7 +248,7 @@ def test_a_missing_framework_names_the_extra(monkeypatch):
         import_afresh("adept.integrations.torchrl")
 
 
-def watched(trainer):
+def monitored(trainer):
     """Return an oracle on a trainer's updates: with a discount of 0 an advantage is a reward less a value."""
     batches, optim_steps, loss = [], trainer.optim_steps, trainer.loss_module
 
@@ -281,12 +281,12 @@ def _leaves(params):
     return [next(value for name, value in found.items() if name.endswith(end)) for end in ("weight", "bias")]
 
 
-def test_watching_changes_nothing_and_the_slope_is_that_of_the_batch(capsys):
+def test_monitoring_changes_nothing_and_the_slope_is_that_of_the_batch(capsys):
     plain = build(4)
     plain.train()
     logger = Lines()
     trainer = attach(build(4, logger=logger), gains_every=1)
-    oracle = watched(trainer)
+    oracle = monitored(trainer)
     capsys.readouterr()
     trainer.train()
     assert capsys.readouterr().out.endswith(f"adept: {trainer.adept.advice()}\n")
@@ -294,7 +294,7 @@ def test_watching_changes_nothing_and_the_slope_is_that_of_the_batch(capsys):
     assert [sorted(verdict.by_epoch) for verdict in oracle.verdicts[1:]] == [[1, 2, 3, 4]] * 3
     assert_equal_bit_for_bit((trainer.loss_module.state_dict(), plain.loss_module.state_dict()))
     assert_equal_bit_for_bit((trainer.optimizer.state_dict(), plain.optimizer.state_dict()))
-    names = {"adept/slope_z", "adept/update_worth", "adept/gain_epoch_4", "adept/epochs", "adept/epochs_done"}
+    names = {"adept/slope_z", "adept/update_gain", "adept/gain_epoch_4", "adept/epochs", "adept/epochs_done"}
     assert names < logger.values.keys()
 
 
@@ -313,18 +313,18 @@ def test_memory_is_one_copy_and_one_for_each_epoch_that_is_judged(capsys):
 
 
 @pytest.mark.parametrize(("interval", "steps"), [("batch", 1), ("optim", CONFIGURED * MINIBATCHES)])
-def test_the_stride_multiplies_the_scheduled_rate(interval, steps):
+def test_the_lr_scale_multiplies_the_scheduled_rate(interval, steps):
     choices = [(2, 1.0), (1, 3.0), (3, 0.5), (2, 1.0)]
     trainer = build(4)
     schedule = torch.optim.lr_scheduler.LambdaLR(trainer.optimizer, lambda step: 0.97**step)
     LRSchedulerHook(schedule, interval=interval).register(trainer)
-    oracle = watched(attach(trainer, Scripted(choices), verbose=0))
+    oracle = monitored(attach(trainer, Scripted(choices), verbose=0))
     trainer.train()
     oracle.assert_rates(choices, lambda update: 0.01 * 0.97 ** (steps * update))
     assert trainer.optimizer.param_groups[0]["lr"] == pytest.approx(0.01 * 0.97 ** (steps * 4))
 
 
-def test_a_stride_of_its_own_moves_the_critic_alone():
+def test_a_lr_scale_of_its_own_moves_the_critic_alone():
     trainer = attach(build(1), Scripted(CRITIC_ALONE), verbose=0)
     loss = trainer.loss_module
     assert_only_the_critic_moves(trainer.train, _leaves(loss.actor_network_params), _leaves(loss.critic_network_params))
@@ -333,13 +333,13 @@ def test_a_stride_of_its_own_moves_the_critic_alone():
 def test_control_resumes_through_save_and_load(tmp_path):
     first = attach(build(3, save_trainer_file=tmp_path / "trainer"), SHORTENING, verbose=0)
     first.train()
-    stride = first.adept.pilot.choice.stride
-    assert stride < 1.0
+    lr_scale = first.adept.pilot.choice.lr_scale
+    assert lr_scale < 1.0
     second = attach(build(4, save_trainer_file=tmp_path / "other"), SHORTENING, verbose=0)
-    oracle = watched(second)
+    oracle = monitored(second)
     second.load_from_file(tmp_path / "trainer")
     second.train()
-    oracle.assert_rates([(CONFIGURED, stride)], lambda update: 0.01)
+    oracle.assert_rates([(CONFIGURED, lr_scale)], lambda update: 0.01)
 
 
 @pytest.mark.parametrize("interval", ["batch", "optim"])
@@ -357,9 +357,9 @@ def test_the_guard_ends_an_update(interval):
 def test_the_extra_pass_of_the_critic_moves_no_buffer():
     plain = build(3, norm=True)
     plain.train()
-    watched = attach(build(3, norm=True), verbose=0)
-    watched.train()
-    state = watched.loss_module.state_dict()
+    monitored = attach(build(3, norm=True), verbose=0)
+    monitored.train()
+    state = monitored.loss_module.state_dict()
     assert any("running_mean" in name for name in state)
     assert_equal_bit_for_bit((state, plain.loss_module.state_dict()))
 

@@ -98,7 +98,7 @@ def train(trainer, resume=None):
     steps = []
     weights = [parameter for parameter in trainer.model.parameters() if parameter.requires_grad]
 
-    class Watch(TrainerCallback):
+    class Monitor(TrainerCallback):
         def on_step_begin(self, args, state, control, **_):
             self.before = [weight.detach().clone() for weight in weights]
             self.rate = trainer.lr_scheduler.get_last_lr()[0]
@@ -107,7 +107,7 @@ def train(trainer, resume=None):
             moved = any(not torch.equal(old, new) for old, new in zip(self.before, weights, strict=True))
             steps.append((moved, self.rate))
 
-    trainer.add_callback(Watch())
+    trainer.add_callback(Monitor())
     trainer.train(resume_from_checkpoint=resume)
     return steps
 
@@ -213,7 +213,7 @@ def test_a_missing_framework_names_the_extra(monkeypatch):
         import_afresh("adept.integrations.trl")
 
 
-def watched(trainer):
+def monitored(trainer):
     """Return an oracle on a trainer's updates; the log-probability of each completion is worked out by itself."""
     generated, kind = [], type(trainer)
 
@@ -246,12 +246,12 @@ def adapter():
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("lora", [False, True])
-def test_watching_changes_nothing_and_the_slope_is_that_of_the_completions(kind, lora, tmp_path, capsys):
+def test_monitoring_changes_nothing_and_the_slope_is_that_of_the_completions(kind, lora, tmp_path, capsys):
     options = {"learning_rate": 0.05, "lora": lora, "max_completion_length": 8}
     plain = build(tmp_path, kind, **options)
     plain.train()
     trainer = attach(build(tmp_path, kind, **options), gains_every=1)
-    oracle = watched(trainer)
+    oracle = monitored(trainer)
     capsys.readouterr()
     trainer.train()
     assert capsys.readouterr().out.endswith(f"adept: {trainer.adept.advice()}\n")
@@ -259,7 +259,7 @@ def test_watching_changes_nothing_and_the_slope_is_that_of_the_completions(kind,
     assert [sorted(verdict.by_epoch) for verdict in oracle.verdicts[1:]] == [[1, 2]] * 3
     assert_equal_bit_for_bit((trainer.model.state_dict(), plain.model.state_dict()))
     logged = {name for entry in trainer.state.log_history for name in entry}
-    assert {"adept/slope_z", "adept/update_worth", "adept/gain_epoch_2", "adept/epochs_done"} < logged
+    assert {"adept/slope_z", "adept/update_gain", "adept/gain_epoch_2", "adept/epochs_done"} < logged
     # One copy at all times, one more for each pass but the last: of what is trained alone.
     trained = [parameter for parameter in trainer.model.parameters() if parameter.requires_grad]
     assert held_copies(trainer.adept.pilot, trained) == 1 + PLANNED - 1
@@ -278,7 +278,7 @@ def rates_of(trainer):
     """Return a list that gets the learning rate of every step of the optimiser, also of those that go by."""
     rates, hooks = [], []
 
-    class Watch(TrainerCallback):
+    class Monitor(TrainerCallback):
         def on_train_begin(self, args, state, control, optimizer=None, **_):
             inner = getattr(optimizer, "optimizer", optimizer)
             while hooks:
@@ -287,18 +287,18 @@ def rates_of(trainer):
                 inner.register_step_pre_hook(lambda optimizer, *_: rates.append(optimizer.param_groups[0]["lr"]))
             )
 
-    trainer.add_callback(Watch())  # after ADEPT's own, so that it sees what the optimiser sees
+    trainer.add_callback(Monitor())  # after ADEPT's own, so that it sees what the optimiser sees
     return rates
 
 
-def test_the_stride_multiplies_the_scheduled_rate(tmp_path):
+def test_the_lr_scale_multiplies_the_scheduled_rate(tmp_path):
     """The rate falls by a twelfth in every step of the plan, also in those that go by."""
     choices = [(2, 1.0), (1, 3.0), (3, 0.5), (2, 1.0)]
     trainer = attach(build(tmp_path, lr_scheduler_type="linear", warmup_steps=0), Scripted(choices), verbose=0)
     rates = rates_of(trainer)
     trainer.train()
-    strides = [stride for _, stride in choices for _ in range(PLANNED)]
-    assert rates == pytest.approx([0.01 * (1 - step / 12) * stride for step, stride in enumerate(strides)])
+    lr_scales = [lr_scale for _, lr_scale in choices for _ in range(PLANNED)]
+    assert rates == pytest.approx([0.01 * (1 - step / 12) * lr_scale for step, lr_scale in enumerate(lr_scales)])
     assert trainer.optimizer.param_groups[0]["lr"] == pytest.approx(0.0)
 
 
@@ -314,7 +314,7 @@ class Breaks(TrainerCallback):
             raise RuntimeError("the first training breaks off")
 
 
-def test_the_stride_of_a_training_that_broke_off_is_gone_in_the_next(tmp_path):
+def test_the_lr_scale_of_a_training_that_broke_off_is_gone_in_the_next(tmp_path):
     trainer = attach(build(tmp_path, steps=6, lr_scheduler_type="constant"), Scripted([(3, 3.0)]), verbose=0)
     trainer.add_callback(Breaks())
     rates = rates_of(trainer)
@@ -395,12 +395,12 @@ def test_control_resumes_in_mid_stream(tmp_path):
     saving = {"save_strategy": "steps", "save_steps": 7, "lr_scheduler_type": "constant"}
     first = attach(build(tmp_path, steps=7, **saving), SHORTENING, verbose=0)
     train(first)
-    stride = first.adept.pilot.choice.stride
-    assert stride < 1.0
+    lr_scale = first.adept.pilot.choice.lr_scale
+    assert lr_scale < 1.0
     second = attach(build(tmp_path, steps=9, **saving), SHORTENING, verbose=0)
     rates = rates_of(second)
     second.train(resume_from_checkpoint=str(tmp_path / "checkpoint-7"))
-    assert rates == pytest.approx([0.01 * stride] * 2)
+    assert rates == pytest.approx([0.01 * lr_scale] * 2)
 
 
 def test_the_guard_ends_an_update(tmp_path):

@@ -16,7 +16,7 @@ from adept.report.comparison import ComparedMethod, Comparison, Run
 from adept.studies.grid import load_study
 from adept.studies.results import pack
 from paper.tournament import page
-from paper.tournament.answers import answers, where_compute_is_dear, where_samples_are_dear
+from paper.tournament.answers import answers, optimizing_for_compute, optimizing_for_samples
 from paper.tournament.field import (
     FIRST,
     SECOND,
@@ -32,7 +32,7 @@ WITH_GRID = replace(FIRST, grid="grid")
 
 TASKS = ("a/One", "a/Two")
 SEEDS = (1, 2, 3, 4, 5)
-CONFIG = Config(env="gymnasium/CartPole-v1", scheduler="fixed", arms=(10,))
+CONFIG = Config(env="gymnasium/CartPole-v1", scheduler="fixed", epochs=10)
 STEPS = np.arange(1.0, 6.0)
 WIGGLE = (-2.0, -1.0, 0.0, 1.0, 2.0)
 
@@ -145,8 +145,8 @@ def test_compute_of_the_last_quarter_leaves_out_what_came_before():
 def test_the_table_by_task_says_what_hindsight_saves_there():
     found = comparison(FIELD, {})
     # The preset spends 50 on each task; compute spends 4 a step, 20, and on the second task three times that.
-    dear = ("hindsight-compute", "a/Two")
-    runs = tuple(replace(one, update_flops=3 * one.update_flops) if (one.method, one.task) == dear else one
+    optimize_for = ("hindsight-compute", "a/Two")
+    runs = tuple(replace(one, update_flops=3 * one.update_flops) if (one.method, one.task) == optimize_for else one
                  for one in found.runs)  # fmt: skip
     field = build(replace(found, runs=runs), 50).field
     assert field is not None
@@ -248,9 +248,9 @@ def test_a_tuned_pair_is_chosen_on_the_other_seeds():
 def test_what_to_use_follows_from_what_is_shown():
     field = build(comparison(FIELD, {}), 200).field
     assert field is not None
-    assert where_samples_are_dear(field).name == "hindsight-samples"
-    assert where_compute_is_dear(field).name == "hindsight-compute"
-    assert "saves 60 %" in where_compute_is_dear(field).text
+    assert optimizing_for_samples(field).name == "hindsight-samples"
+    assert optimizing_for_compute(field).name == "hindsight-compute"
+    assert "saves 60 %" in optimizing_for_compute(field).text
     # Where the cheap one loses 0.2 and the good one is worse on one task, the preset it is.
     worse = {**FIELD, "hindsight-samples": (400.0, 60.0, 10.0), "hindsight-compute": (60.0, 60.0, 4.0),
              "kl-rate": (60.0, 60.0, 10.0)}  # fmt: skip
@@ -258,8 +258,8 @@ def test_what_to_use_follows_from_what_is_shown():
     assert field is not None
     assert field.different("hindsight-samples", 1) == ["a/One"]
     assert field.different("hindsight-samples", -1) == ["a/Two"]
-    assert where_samples_are_dear(field).name is None
-    assert where_compute_is_dear(field).name is None
+    assert optimizing_for_samples(field).name is None
+    assert optimizing_for_compute(field).name is None
 
 
 def test_tasks_are_not_tested_with_too_few_seeds():
@@ -319,8 +319,8 @@ def test_blocks_and_figures_follow_from_packed_records(tmp_path: Path):
     from synthetic import write_study
 
     methods = [
-        ("preset", "preset", {"scheduler": "fixed", "arms": [4]}, 0.8, 0.3),
-        ("hindsight-samples", "hindsight (samples)", {"scheduler": "hindsight", "arms": [4]}, 0.9, 0.2),
+        ("preset", "preset", {"scheduler": "fixed", "epochs": 4}, 0.8, 0.3),
+        ("hindsight-samples", "hindsight (samples)", {"scheduler": "hindsight", "epochs": 4}, 0.9, 0.2),
         ("ucb", "ADEPT(U)", {"scheduler": "ucb", "arms": [4, 2, 1]}, 0.8, 0.3),
     ]
     folder = tmp_path / FIRST.study

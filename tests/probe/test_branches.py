@@ -10,7 +10,7 @@ from adept.config import Config
 from adept.probe.branches import Branching, branches
 from adept.training import train
 
-CONFIG = Config(env="gymnasium/CartPole-v1", scheduler="fixed", arms=(4,), steps=4 * 256, environments=4,
+CONFIG = Config(env="gymnasium/CartPole-v1", scheduler="fixed", epochs=4, steps=4 * 256, environments=4,
                 rollout_length=64, minibatch_size=64, seed=1)  # fmt: skip
 
 

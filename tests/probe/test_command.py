@@ -43,7 +43,7 @@ def test_arms_and_options_can_be_given(folder: Path, capsys: pytest.CaptureFixtu
 
 
 def test_runs_whose_updates_are_cut_short_are_no_placebo(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    stops = [(rule, rule, {"scheduler": "fixed", "arms": [4], "stopping": {rule: 0.25}}, 0.8, 0.3)
+    stops = [(rule, rule, {"scheduler": "fixed", "epochs": 4, "stopping": {rule: 0.25}}, 0.8, 0.3)
              for rule in ("held-out", "ratio-deviation", "target-kl")]  # fmt: skip
     write_study(tmp_path / "study", [*stops, *METHODS[:1]], ["minigrid/DoorKey-6x6"], [1, 2], iterations=20)
     assert probe(capsys, "ucb", "--records", str(tmp_path / "study"))["placebo"]["source"] == "fixed-4"

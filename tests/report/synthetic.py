@@ -21,16 +21,17 @@ from adept.studies.grid import Study, cell_path, parse_study
 Values = dict[str, Any]
 # name, label, keys, final score, share of the budget at which half of it is reached
 METHODS: list[tuple[str, str, Values, float, float]] = [
-    ("fixed-4", "PPO (K=4)", {"scheduler": "fixed", "arms": [4]}, 0.80, 0.30),
-    ("fixed-1", "PPO (K=1)", {"scheduler": "fixed", "arms": [1]}, 0.70, 0.40),
+    ("fixed-4", "PPO (K=4)", {"scheduler": "fixed", "epochs": 4}, 0.80, 0.30),
+    ("fixed-1", "PPO (K=1)", {"scheduler": "fixed", "epochs": 1}, 0.70, 0.40),
     ("ucb", "ADEPT(U) {4,2,1}", {"scheduler": "ucb", "arms": [4, 2, 1]}, 0.90, 0.25),
     ("thompson", "ADEPT(G) {4,2,1}", {"scheduler": "thompson", "arms": [4, 2, 1]}, 0.82, 0.28),
     ("round-robin", "ADEPT(R) {4,2,1}", {"scheduler": "round-robin", "arms": [4, 2, 1]}, 0.78, 0.33),
 ]
 MORE: list[tuple[str, str, Values, float, float]] = [
-    ("fixed-2", "PPO (K=2)", {"scheduler": "fixed", "arms": [2]}, 0.79, 0.33),
-    ("fixed-8", "PPO (K=8)", {"scheduler": "fixed", "arms": [8]}, 0.76, 0.31),
-    ("target-kl", "PPO target-KL 0.02", {"scheduler": "fixed", "arms": [4], "target_kl": 0.02}, 0.74, 0.38),
+    ("fixed-2", "PPO (K=2)", {"scheduler": "fixed", "epochs": 2}, 0.79, 0.33),
+    ("fixed-8", "PPO (K=8)", {"scheduler": "fixed", "epochs": 8}, 0.76, 0.31),
+    ("target-kl", "PPO target-KL 0.02",
+     {"scheduler": "fixed", "epochs": 4, "stopping": {"target-kl": 0.02}}, 0.74, 0.38),
     ("ucb-84", "ADEPT(U) {8,4}", {"scheduler": "ucb", "arms": [8, 4]}, 0.86, 0.24),
     ("ucb-64", "ADEPT(U) {6,4}", {"scheduler": "ucb", "arms": [6, 4]}, 0.83, 0.26),
     ("ucb-c5", "ADEPT(U) {4,2,1} c=5",
@@ -51,7 +52,7 @@ def study_text(
     lines = [
         'name = "synthetic"', 'title = "A made-up study"', f"tasks = {json.dumps(list(tasks))}",
         f"seeds = {list(seeds)}", f"baseline = {json.dumps(methods[0][0])}",
-        'differs = ["scheduler", "scheduler_options", "arms", "target_kl", "stopping"]', "[base]", f"steps = {steps}",
+        'differs = ["scheduler", "scheduler_options", "epochs", "arms", "stopping"]', "[base]", f"steps = {steps}",
     ]  # fmt: skip
     for name, label, values, *_ in methods:
         lines += ["[[methods]]", f"name = {json.dumps(name)}", f"label = {json.dumps(label)}"]
@@ -72,7 +73,7 @@ def write_study(
     states: Mapping[tuple[str, str, int], str] | None = None,
     evaluate: bool = False,
     scale: float | None = None,
-    watch: bool = False,
+    monitor: bool = False,
 ) -> Study:
     """Write a study's folder; cells are done unless `states` says otherwise."""
     batch = 64 * 256 if tasks[0].startswith("procgen") else 2048
@@ -88,14 +89,20 @@ def write_study(
                     factor = SCALE[task.partition("/")[0]] if scale is None else scale
                     shape = (final * difficulty * factor, half + 0.15 * index / len(tasks))
                     write_run(
-                        study, cell_path(directory, name, task, seed), (name, task, seed), state, shape, evaluate, watch
+                        study,
+                        cell_path(directory, name, task, seed),
+                        (name, task, seed),
+                        state,
+                        shape,
+                        evaluate,
+                        monitor,
                     )
     return study
 
 
 def write_run(
     study: Study, path: Path, cell: tuple[str, str, int], state: str, shape: tuple[float, float], evaluate: bool,
-    watch: bool = False,
+    monitor: bool = False,
 ) -> None:  # fmt: skip
     """Write one run's folder with an S-shaped curve and choices that drift to the last arm."""
     config = study.config(*cell)
@@ -106,8 +113,8 @@ def write_run(
     flops, seconds, gradient_steps, score = 0, 0.0, 0, 0.0
     for iteration in range(1, count + 1):
         progress = iteration / config.iterations
-        drift = np.linspace(1.1 - progress, 0.4 + progress, len(config.arms))
-        epochs = int(random.choice(config.arms, p=drift / drift.sum()))
+        drift = np.linspace(1.1 - progress, 0.4 + progress, len(config.choices))
+        epochs = int(random.choice(config.choices, p=drift / drift.sum()))
         done = 1 if config.stopping and random.random() < 0.3 else epochs
         passes = 2 if config.algo == "drac" else 1
         flops += 60_000 * ((config.rollout_length + 1) * config.environments + 3 * config.batch_size * done * passes)
@@ -115,7 +122,7 @@ def write_run(
         seconds += 0.1 + update
         gradient_steps += done * config.minibatches
         score = float(final / (1 + np.exp(-12 * (progress - half))) + abs(final) * 0.01 * random.normal())
-        arms = {f"arm_choices/{arm}": float(iteration) for arm in config.arms}
+        arms = {f"arm_choices/{arm}": float(iteration) for arm in config.choices}
         folder.append(
             {
                 "iteration": iteration, "step": iteration * config.batch_size, "epochs": epochs, "epochs_done": done,
@@ -123,7 +130,7 @@ def write_run(
                 "episode_return": score if iteration > 1 else float("nan"),
                 "score": score if iteration > 1 else float("nan"),
                 "flops": flops, "seconds": seconds, "environment_seconds": 0.06, "inference_seconds": 0.03,
-                "update_seconds": update, **arms, **(hindsight(iteration, config, random) if watch else {}),
+                "update_seconds": update, **arms, **(hindsight(iteration, config, random) if monitor else {}),
             }
         )  # fmt: skip
     if evaluate and state == "done":
@@ -144,10 +151,10 @@ def hindsight(iteration: int, config: Config, random: np.random.Generator) -> di
     """Invent what the next rollout says: gains of 1 - 2^-k per cent, halved in the last third, slopes of 0.5 ± 1."""
     late = 0.5 if iteration > 2 * config.iterations / 3 else 1.0
     gain = {k: 0.01 * late * (1 - 0.5**k) + 1e-4 * random.normal() for k in (1, 2, 4)}
-    row = {"slope": 0.001, "slope_z": 0.5 + random.normal(), "update_worth": gain[4],
+    row = {"slope": 0.001, "slope_z": 0.5 + random.normal(), "update_gain": gain[4],
            **{f"gain/{k}": gain[k] for k in (1, 2)}, "gain/x0.5": 0.7 * gain[4], "gain/x2": 1.6 * gain[4]}  # fmt: skip
     row = row if iteration > 1 else dict.fromkeys(row, math.nan)
-    return {**row, "stride": 1.02**iteration if config.scheduler == "hindsight" else math.nan}
+    return {**row, "lr_scale": 1.02**iteration if config.scheduler == "hindsight" else math.nan}
 
 
 def main() -> None:

@@ -100,7 +100,7 @@ def test_progress_is_measured_from_the_baselines_start(tmp_path):
 
 
 def test_a_baseline_that_hardly_scores_is_warned_of(tmp_path):
-    weak = ("fixed-4", "PPO (K=4)", {"scheduler": "fixed", "arms": [4]}, 0.05, 0.3)
+    weak = ("fixed-4", "PPO (K=4)", {"scheduler": "fixed", "epochs": 4}, 0.05, 0.3)
     comparison = small(tmp_path, [weak, *METHODS[1:3]])
     _, warnings = make_scale(comparison, "auto")
     assert "ratios there are large" in warnings[0]
@@ -133,8 +133,8 @@ def test_a_method_that_learned_nothing_is_on_no_front(analysis):
 
 def test_the_criterion_decides(tmp_path):
     # Slow but high against fast but low: the order turns around with the criterion.
-    slow = ("fixed-4", "Slow", {"scheduler": "fixed", "arms": [4]}, 1.0, 0.75)
-    fast = ("fixed-1", "Fast", {"scheduler": "fixed", "arms": [1]}, 0.8, 0.15)
+    slow = ("fixed-4", "Slow", {"scheduler": "fixed", "epochs": 4}, 1.0, 0.75)
+    fast = ("fixed-1", "Fast", {"scheduler": "fixed", "epochs": 1}, 0.8, 0.15)
     winners = {}
     for criterion in ("final-score", "mean-score", "steps-to-threshold"):
         write_study(tmp_path / criterion, [slow, fast], TASKS[:1], [1, 2, 3], iterations=40)

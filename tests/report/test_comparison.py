@@ -87,7 +87,7 @@ def test_studies_of_unlike_budgets_are_refused_unless_allowed(tmp_path):
 
 def test_a_name_that_means_two_things_is_told_apart_by_its_study(tmp_path):
     write_study(tmp_path / "a", METHODS[:2], TASKS[:1], [1], iterations=4)
-    other = ("fixed-4", "Eight", {"scheduler": "fixed", "arms": [8]}, 0.5, 0.5)
+    other = ("fixed-4", "Eight", {"scheduler": "fixed", "epochs": 8}, 0.5, 0.5)
     write_study(tmp_path / "b", [other], TASKS[:1], [1], iterations=4)
     comparison = load_comparison([tmp_path / "a", tmp_path / "b"])
     assert [method.label for method in comparison.methods] == ["PPO (K=4)", "PPO (K=1)", "Eight (synthetic)"]

@@ -13,7 +13,7 @@ TASK = "minigrid/DoorKey-6x6"
 
 
 def fixed(epochs, final):
-    return (f"fixed-{epochs}", f"K={epochs}", {"scheduler": "fixed", "arms": [epochs]}, final, 0.3)
+    return (f"fixed-{epochs}", f"K={epochs}", {"scheduler": "fixed", "epochs": epochs}, final, 0.3)
 
 
 def ucb(final, arms=(4, 2, 1)):

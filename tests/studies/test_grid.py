@@ -147,13 +147,13 @@ def test_the_procgen_study_is_the_papers(algo):
     assert study.config("thompson", "procgen/maze", 1).scheduler_options == {"step_size": step_size, "window": 50}
 
 
-def test_procgen_is_watched_at_the_papers_size():
+def test_procgen_is_monitored_at_the_papers_size():
     study = load_study("procgen-watch")
     for task in study.tasks:
         config = study.config("fixed-3", task, 1)
         assert study.iterations(task) == 32
-        assert (config.batch_size, config.arms, config.watch, config.watch_every) == (16_384, (3,), True, 1)
-        assert study.config("hindsight-compute", task, 1).scheduler_options == {"dear": "compute"}
+        assert (config.batch_size, config.arms, config.monitor, config.monitor_every) == (16_384, (3,), True, 1)
+        assert study.config("hindsight-compute", task, 1).scheduler_options == {"optimize_for": "compute"}
 
 
 def test_the_searches_are_whole_grids():
@@ -251,13 +251,13 @@ def test_the_tournament_is_held_out_and_relative_to_the_preset(name, rule):
     assert study.criterion == "mean-score"
     for task in study.tasks:
         standard = preset(task, "ppo", "fixed")
-        assert dataclasses.replace(standard, seed=101, steps=study.steps[task], watch=False) == study.config(
+        assert dataclasses.replace(standard, seed=101, steps=study.steps[task], monitor=False) == study.config(
             "preset", task, 101
         )
         epochs = standard.arms[0]
         assert study.config("ucb", task, 101).arms == tuple(dict.fromkeys((epochs, max(1, round(epochs / 2)), 1)))
         assert study.config("k3-rate3", task, 101).learning_rate == pytest.approx(3 * standard.learning_rate)
-        assert study.config("hindsight-compute", task, 101).scheduler_options == {"dear": "compute", **rule}
+        assert study.config("hindsight-compute", task, 101).scheduler_options == {"optimize_for": "compute", **rule}
         assert study.config("target-kl", task, 101).stopping == {"target-kl": 0.02}
 
 

@@ -39,10 +39,10 @@ def tiny_study(steps: int, seeds: int) -> Study:
     return parse_study(text.replace("seeds = 2", f"seeds = {seeds}"), "t")
 
 
-class Watched:
-    """An engine whose events are watched, to act in the middle of the work."""
+class Monitored:
+    """An engine whose events are monitored, to act in the middle of the work."""
 
-    description = "a watched engine"
+    description = "a monitored engine"
     here = False
 
     def __init__(self, engine: RayEngine, act: Any) -> None:
@@ -89,7 +89,7 @@ def test_a_lost_node_costs_no_number(cluster, tmp_path):
             lose(cluster, nodes.pop())
 
     started = time.monotonic()
-    engine = Watched(RayEngine(cluster.address, retries=2), kill_a_node)
+    engine = Monitored(RayEngine(cluster.address, retries=2), kill_a_node)
     results = run_study(study, tmp_path / "ray", engine, SETTINGS)
     print(f"killed at {killed}, {time.monotonic() - started:.0f} s")
     assert killed
@@ -124,7 +124,7 @@ def test_stopping_saves_what_is_under_way(cluster, tmp_path):
         if last_iteration(jobs[0].path) >= 5:
             raise KeyboardInterrupt
 
-    engine = Watched(RayEngine(cluster.address), interrupt)
+    engine = Monitored(RayEngine(cluster.address), interrupt)
     with pytest.raises(KeyboardInterrupt):
         run_study(study, tmp_path / "study", engine, Settings(execution=Execution(device="cpu")))
     path = tmp_path / "study" / "runs" / "gymnasium-CartPole-v1" / "fixed-2" / "seed-1"

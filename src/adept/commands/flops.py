@@ -1,0 +1,119 @@
+"""`adept flops`: count the compute of an agent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+from rich.table import Table
+
+from adept.cli import loading, parse, print_json
+from adept.commands.screen import make_console
+from adept.config import Config
+from adept.cost import epoch, iteration, ratio, sampling
+from adept.envs import backend_of
+from adept.options import Metavar, Positional
+from adept.presets import preset
+from adept.runs.text import flops as cost
+
+
+@dataclass(frozen=True)
+class FlopsOptions:
+    """Count the compute of an agent, and what each arm saves against always using the largest."""
+
+    env: Positional[str]
+    """environment as backend/name, for example procgen/bigfish"""
+    algo: str = "ppo"
+    """algorithm that updates the agent: ppo or drac"""
+    arms: Annotated[tuple[int, ...] | None, Metavar("K")] = None
+    """numbers of update epochs to choose from; the preset's where none are given"""
+    json: bool = False
+    """print one JSON object, on stdout"""
+
+
+def run(words: list[str]) -> int:
+    """Carry out the command."""
+    options = parse(FlopsOptions, "flops", words)
+    with loading("PyTorch"):
+        result = flops(options)
+    if options.json:
+        print_json(result)
+    return 0
+
+
+def flops(options: FlopsOptions) -> dict[str, Any]:
+    """Carry out `adept flops`; return the object for --json."""
+    config = preset(options.env, options.algo, "ucb")
+    if options.arms:
+        config = replace(config, arms=options.arms)
+    from adept.runs.checking import check_run  # what `adept train` refuses has no compute to count
+
+    check_run(config)
+    result = accounting(config)
+    if not options.json:
+        show_flops(result)
+    return result
+
+
+def accounting(config: Config) -> dict[str, Any]:
+    """Return the compute of a configuration as one JSON-safe object; docs/compute.md explains its numbers."""
+    from adept.flops import build_network, forward_flops, paper_forward_macs
+
+    network, shape = build_network(config)
+    forward, arms = forward_flops(network, shape), config.choices
+    result: dict[str, Any] = {
+        "env": config.env,
+        "algo": config.algo,
+        "arms": list(arms),
+        "parameters": sum(parameter.numel() for parameter in network.parameters()),
+        "forward_flops": forward,
+        "paper_forward_macs": paper_forward_macs(network),
+        "minibatches": config.minibatches,
+        "iterations": config.iterations,
+        "sampling_flops": forward * sampling(config),
+        "epoch_flops": forward * epoch(config),
+        "per_arm": {
+            str(arm): {
+                "iteration_flops": forward * iteration(config, arm),
+                "run_flops": forward * iteration(config, arm) * config.iterations,
+                "update_share": epoch(config) * arm / iteration(config, arm),
+                "ratio": ratio(config, arm),
+            }
+            for arm in arms
+        },
+        "ratio_round_robin": ratio(config, sum(arms) / len(arms)),
+    }
+    minibatches = backend_of(config).paper_minibatches
+    if minibatches is not None:
+        result["paper"] = {
+            "forward_macs": paper_forward_macs(network),
+            "minibatches": minibatches,
+            "ratio_round_robin": ratio(config, sum(arms) / len(arms), minibatches=minibatches),
+        }
+    return result
+
+
+def show_flops(result: dict[str, Any]) -> None:
+    """Print the compute of an agent."""
+    console = make_console()
+    forward, macs = result["forward_flops"], result["paper_forward_macs"]
+    console.print(
+        f"{result['env']} · {result['algo']} · {result['parameters']:,} parameters\n"
+        f"forward pass of one observation: {forward:,} FLOPs (fully-connected layers alone: {macs:,} MACs)\n"
+        f"one iteration: sampling {cost(result['sampling_flops'])}, an epoch {cost(result['epoch_flops'])}",
+        markup=False, highlight=False,
+    )  # fmt: skip
+    table = Table()
+    for name in ("epochs", "per iteration", "per run", "of it updating", "of the largest arm"):
+        table.add_column(name, justify="right")
+    for arm, values in result["per_arm"].items():
+        table.add_row(
+            arm, cost(values["iteration_flops"]), cost(values["run_flops"]),
+            f"{values['update_share']:.1%}", f"{values['ratio']:.2%}",
+        )  # fmt: skip
+    console.print(table)
+    lines = [f"the arms in turn: {result['ratio_round_robin']:.2%} of the largest arm"]
+    if "paper" in result:
+        paper = result["paper"]
+        lines += [f"with the paper's {paper['minibatches']} minibatches: {paper['ratio_round_robin']:.2%}"]
+    console.print("\n".join(lines), markup=False, highlight=False)

@@ -1,0 +1,41 @@
+"""The cost formula of training, without PyTorch: FLOPs are these counts times those of one row's forward pass, O.
+
+Source: the paper's appendix "Calculation of Computational Overhead"; docs/compute.md explains it. A backward pass costs
+twice a forward pass.
+"""
+
+from __future__ import annotations
+
+from adept.algorithms import ALGORITHMS
+from adept.config import Config
+
+
+def sampling(config: Config) -> int:
+    """Return O_sampling/O = (T+1)·N of one rollout; the +1 is the value of what comes after it."""
+    return (config.rollout_length + 1) * config.environments
+
+
+def update(config: Config, rows: int) -> int:
+    """Return the cost of gradient steps on so many rows in all: 3, once for every pass that the algorithm makes."""
+    return 3 * rows * ALGORITHMS[config.algo].passes
+
+
+def epoch(config: Config, *, minibatches: int | None = None) -> int:
+    """Return the cost of one epoch, 3·B·N_batches."""
+    return update(config, config.minibatch_size * (config.minibatches if minibatches is None else minibatches))
+
+
+def iteration(config: Config, epochs: float, *, minibatches: int | None = None) -> float:
+    """Return the cost of one iteration of K epochs, O_sampling/O + K·(O_epoch/O)."""
+    return sampling(config) + epoch(config, minibatches=minibatches) * epochs
+
+
+def ratio(config: Config, epochs: float, *, minibatches: int | None = None) -> float:
+    """Return the cost of iterations of so many epochs on average, over that of always using the largest arm."""
+    largest = iteration(config, max(config.choices), minibatches=minibatches)
+    return iteration(config, epochs, minibatches=minibatches) / largest
+
+
+def epoch_flops(config: Config, flops: float, epochs: float) -> float:
+    """Return the FLOPs of one epoch, given those of an iteration with so many epochs that judged nothing: the first."""
+    return flops / iteration(config, epochs) * epoch(config)

@@ -1,0 +1,327 @@
+"""ADEPT in Stable-Baselines3, sb3-contrib and sbx: a callback that judges every update and, if told, chooses the next.
+
+How an epoch's end is seen: `rollout_buffer.get` is called once per epoch, so that a call ends the epoch before it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from adept.controllers import Controller
+from adept.hindsight.advice import Advice
+from adept.hindsight.judge import ModuleWeights, Weights
+from adept.integrations import contract
+from adept.integrations.pilot import GAINS_EVERY, MOST_ROWS, Pilot, Rows
+from adept.schedulers import Scheduler
+
+contract.require_framework("stable_baselines3", package="stable-baselines3", at_least="2.4", below="3", extra="sb3")
+
+import torch  # noqa: E402
+from stable_baselines3.common.base_class import BaseAlgorithm  # noqa: E402
+from stable_baselines3.common.callbacks import BaseCallback  # noqa: E402
+
+from adept.integrations.sb3_rows import critic_parameters, rows_of  # noqa: E402
+
+STATE = "adept_state"
+"""The attribute of the model that carries the state through `model.save` and `load`."""
+
+
+def mean_return(model: Any) -> float:
+    """Return the mean GAE return of the rollout at hand, in the environment's own units of reward.
+
+    `VecNormalize` divides rewards by a running scale; the mean is multiplied by its present value, so that
+    rollouts of different ages compare.
+    """
+    mean = float(model.rollout_buffer.returns.mean(dtype="float64"))
+    normalize = model.get_vec_normalize_env()
+    if normalize is not None and normalize.norm_reward:
+        mean *= math.sqrt(float(normalize.ret_rms.var) + normalize.epsilon)
+    return mean
+
+
+class AdeptCallback(BaseCallback):
+    """Judge every update on the next rollout, and set epochs and learning rate of the next one if asked to.
+
+    `AdeptCallback()` changes nothing and prints advice at the end. `AdeptCallback("hindsight")` sets epochs and a
+    factor on the learning rate; `AdeptCallback("ucb")` or another bandit sets the epochs. Works with PPO, MaskablePPO,
+    RecurrentPPO and the PPO of sbx. The state is saved with the model. Outside of updates the model has its own
+    `n_epochs`, `lr_schedule` and `target_kl`. docs/integrations.md lists what is logged; as with SB3's own `train/…`,
+    numbers of the last update of a `learn` are recorded but not dumped.
+
+    Several calls of `learn` with one callback and one model are one run. With another model another run begins: advice
+    is of that one alone, and a chooser given as data starts afresh, or from the state that the model carries. A chooser
+    given as an object serves one model.
+
+    Args:
+        scheduler: `None` for advice alone; the name of a controller (`"hindsight"`, `"kl-rate"`, `"kl-epochs"`) or
+            bandit (`"ucb"`, …), a list of arms, a mapping with `name` and options, or an object.
+        reward: function from the model to the reward of a bandit; where it returns `None`, nobody is credited.
+        verbose: 0 does not print the advice.
+        monitor: judge updates.
+        gains_every: updates between two that are judged epoch by epoch; 0 means never.
+        rows: most rows of a rollout that are judged.
+    """
+
+    def __init__(
+        self,
+        scheduler: Any = None,
+        reward: Callable[[Any], float | None] = mean_return,
+        verbose: int = 1,
+        *,
+        monitor: bool = True,
+        gains_every: int = GAINS_EVERY,
+        rows: int = MOST_ROWS,
+    ) -> None:
+        super().__init__(verbose)
+        self.pilot = Pilot(
+            scheduler, monitor=monitor, gains_every=gains_every, rows=rows, call='AdeptCallback("hindsight")'
+        )
+        self._reward = reward
+        self._update: _Update | None = None
+        self._kept: tuple[Any, Any] = (None, None)
+        """who chooses, and the state on the model that it is in"""
+        self._carried_out = True
+        """whether the last choice led to an update, so that a bandit may be credited for it"""
+
+    @property
+    def scheduler(self) -> Scheduler[int] | Controller | None:
+        """Who chooses."""
+        return self.pilot.chooser
+
+    def advice(self) -> Advice:
+        """Return what the updates so far say of the model's epochs and learning rate."""
+        return self.pilot.advice()
+
+    def _init_callback(self) -> None:
+        _check_algorithm(self.model, self.pilot.controls)
+
+    def _on_training_start(self) -> None:
+        if self.parent is not None:
+            raise ValueError(
+                f"AdeptCallback came as the child of {type(self.parent).__name__}, which hides rollouts from it; it "
+                "works alone or in a list: pass model.learn(callback=[AdeptCallback(), other])"
+            )
+        model: Any = self.model
+        state, last = getattr(model, STATE, None), self._update
+        if last is not None and not last.is_of(model):
+            self.pilot.restart(loads=bool(state))
+        elif last is None or not last.was_last():
+            self.pilot.forget()
+        self._carried_out = last is None or not last.is_of(model) or not last.waits
+        self._update = _Update(model, self.pilot)
+        self.pilot.attach(model.n_epochs, _weights(model), float(model.lr_schedule(1.0)))
+        chooser, kept = self._kept
+        if state and self.pilot.controls and not (self.pilot.chooser is chooser and state is kept):
+            self.pilot.load_state_dict(state, forget=f"`del model.{STATE}`")
+            self._kept = self.pilot.chooser, state
+
+    def _on_step(self) -> bool:
+        return True
+
+    def _on_rollout_end(self) -> None:
+        model: Any = self.model
+        if self._update is not None and not self._update.was_last():
+            self.pilot.forget()  # parameters were loaded during the training, which is no update
+        self.pilot.attach(self.pilot.epochs if self.pilot.controls else model.n_epochs, _weights(model))
+        reward = self._reward(model) if self.pilot.wants_reward and self._carried_out else None
+        self._carried_out = True
+        rows = self.pilot.rollout(lambda: rows_of(model, self.pilot.most_rows))
+        self.pilot.step(reward=reward, rows=rows)
+        if self.pilot.controls:
+            self._kept = self.pilot.chooser, self.pilot.state_dict()
+            setattr(model, STATE, self._kept[1])
+        for name, value in self.pilot.metrics().items():
+            self.logger.record(name, value)
+        if self._update is not None:
+            self._update.prepare(rows if self._guards else None)
+
+    @property
+    def _guards(self) -> bool:
+        """Whether the guard of the controller is kept here, at the end of epochs, and not by the KL stop of SB3.
+
+        sbx has none. Where a policy acts otherwise than it trains (dropout, batch normalisation), that of SB3 compares
+        the two, and would end updates that did not move.
+        """
+        if self.pilot.kl_stop is None:
+            return False
+        policy: Any = self.model.policy
+        return not hasattr(policy, "optimizer") or contract.acts_otherwise(policy)
+
+    def _on_training_end(self) -> None:
+        if self._update is None or not self._update.close():
+            return  # rl-zoo ends a training twice
+        if self.verbose and self.pilot.monitor:
+            print(f"adept: {self.advice()}")
+
+
+class _Update:
+    """Stands around `model.train` for one update: the choice, and eyes and hands at the end of each epoch.
+
+    Between the end of a rollout and the update the model has two attributes more, which `model.save` leaves out. In the
+    update its settings are those chosen, and afterwards its own again, also after an error or an interrupt.
+    """
+
+    def __init__(self, model: Any, pilot: Pilot) -> None:
+        left_behind = getattr(vars(model).get("train"), "__self__", None)
+        if isinstance(left_behind, _Update):  # by a `learn` that was interrupted just before an update
+            left_behind._step_back()
+        self._model, self._pilot = model, pilot
+        self._made = _marks(model)
+        self._replaced: dict[str, Any] = {}
+        self._rows: Rows | None = None
+        self._get_before: Callable[..., Any] | None = None
+        self._epochs = self._stepped = 0
+        self._over = False
+        self.waits = False
+        """whether an update was chosen that has not begun"""
+        self._steps: contract.LRScale | None = None
+        self._open = True
+
+    def is_of(self, model: Any) -> bool:
+        """Say whether this stands around the updates of this model."""
+        return model is self._model
+
+    def was_last(self) -> bool:
+        """Say whether the model's parameters are as the last update here left them: its next rollout can judge it."""
+        return _marks(self._model) == self._made
+
+    def prepare(self, rows: Rows | None) -> None:
+        """Stand around the next update; with rows, also end it where the controller's guard says so."""
+        self._rows, self.waits = rows, True
+        instead = {"train": self._train, "_excluded_save_params": self._excluded}
+        self._replaced = {name: vars(self._model)[name] for name in instead if name in vars(self._model)}
+        vars(self._model).update(instead)
+
+    def _step_back(self) -> None:
+        for name in ("train", "_excluded_save_params"):
+            vars(self._model).pop(name, None)
+        vars(self._model).update(self._replaced)
+
+    def _excluded(self) -> list[str]:
+        return [*type(self._model)._excluded_save_params(self._model), "train", "_excluded_save_params"]
+
+    def _train(self) -> None:
+        """Update the model with what was chosen, and take note of what was done."""
+        self._step_back()
+        self.waits = False
+        model, buffer = self._model, self._model.rollout_buffer
+        optimizer = getattr(model.policy, "optimizer", None)
+        hooked = hasattr(optimizer, "register_step_post_hook")
+        self._steps = contract.LRScale(optimizer, critic=critic_parameters(model.policy)) if hooked else None
+        self._epochs, self._stepped, self._over = 0, 0, False
+        self._get_before = vars(buffer).get("get")
+        buffer.get = self._get
+        chosen = self._chosen()
+        own = {name: getattr(model, name) for name in chosen}
+        try:
+            vars(model).update(chosen)
+            model.train()
+        finally:
+            # What a subclass sets in its `train` stays.
+            vars(model).update({name: own[name] for name, value in chosen.items() if getattr(model, name) is value})
+            vars(buffer).pop("get", None)
+            if self._get_before is not None:
+                buffer.get = self._get_before
+            self._rows = None
+            if self._steps is not None:
+                self._steps.remove()
+        self._made = _marks(model)
+        self._pilot.finished(self._done())
+        for name, value in self._pilot.update_metrics().items():
+            model.logger.record(name, value)
+
+    def _chosen(self) -> dict[str, Any]:
+        """Return the settings of the model for this update, and set the scale."""
+        model, pilot = self._model, self._pilot
+        if not pilot.controls:
+            return {}
+        chosen: dict[str, Any] = {"n_epochs": pilot.choice.epochs}
+        if self._steps is None:
+            return {**chosen, "lr_schedule": _Scaled(model.lr_schedule, pilot.choice.lr_scale)}
+        self._steps.choice = pilot.choice
+        if pilot.kl_stop is not None and self._rows is None:
+            # SB3 stops at 1.5 times its target.
+            chosen["target_kl"] = min(pilot.kl_stop / 1.5, math.inf if model.target_kl is None else model.target_kl)
+        return chosen
+
+    def _done(self) -> float:
+        """Return the epochs that were done, in gradient steps where these are counted."""
+        if self._steps is None:
+            return float(self._epochs)
+        buffer = self._model.rollout_buffer
+        rows = buffer.buffer_size * buffer.n_envs
+        return float(self._steps.count / math.ceil(rows / (self._model.batch_size or rows)))
+
+    def close(self) -> bool:
+        """Take note that the training ended; return whether it had not before."""
+        was_open, self._open = self._open, False
+        return was_open
+
+    def _get(self, *args: Any, **kwargs: Any) -> Any:
+        """Yield the minibatches of an epoch as usual; the epoch before it is over."""
+        buffer = self._model.rollout_buffer
+        steps = self._epochs if self._steps is None else self._steps.count
+        ended = steps > self._stepped  # a call without steps since the last one was not for an epoch
+        if ended:
+            self._stepped = steps
+            self._pilot.mark(self._epochs)
+            self._over = self._over or (self._rows is not None and self._pilot.stops(self._divergence()))
+        if self._over:
+            return iter(())
+        if ended or not self._epochs:
+            self._epochs += 1
+        if self._get_before is not None:
+            return self._get_before(*args, **kwargs)
+        return type(buffer).get(buffer, *args, **kwargs)
+
+    def _divergence(self) -> float:
+        """Return how far the policy has come, in the mode in which it acts."""
+        assert self._rows is not None
+        policy = self._model.policy
+        training = getattr(policy, "training", False)
+        policy.set_training_mode(False)
+        try:
+            with torch.no_grad():
+                return self._rows.divergence()
+        finally:
+            policy.set_training_mode(training)
+
+
+def _marks(model: Any) -> tuple[int, list[int]]:
+    """Return numbers that change with every update, and with parameters that are loaded into the model."""
+    return model._n_updates, [parameter._version for parameter in model.policy.parameters()]
+
+
+class _Scaled:
+    """A schedule of the learning rate, times a factor, for sbx, whose optimisers are not objects with steps."""
+
+    def __init__(self, scheduled: Callable[[float], float], lr_scale: float) -> None:
+        self.scheduled, self.lr_scale = scheduled, lr_scale
+
+    def __call__(self, progress_remaining: float) -> float:
+        return self.scheduled(progress_remaining) * self.lr_scale
+
+
+def _weights(model: Any) -> Weights[Any]:
+    if hasattr(model.policy, "actor_state"):
+        from adept.integrations.sbx import ActorWeights
+
+        return ActorWeights(model.policy)
+    return ModuleWeights(model.policy)
+
+
+def _check_algorithm(model: BaseAlgorithm, controls: bool) -> None:
+    """Refuse what has no epochs, and what would let their number change the learning rate."""
+    if not (hasattr(model, "n_epochs") and hasattr(model, "rollout_buffer")):
+        raise ValueError(
+            f"{type(model).__name__} has no update epochs to choose; AdeptCallback works with on-policy algorithms "
+            "that have n_epochs: PPO, MaskablePPO, RecurrentPPO, sbx.PPO; train one of these, or leave the callback out"
+        )
+    if controls and hasattr(model, "adaptive_lr"):
+        raise ValueError(
+            "this sbx model has a target_kl, which adapts the learning rate after every minibatch, so that the number "
+            "of epochs would change the learning rate; AdeptCallback chooses with target_kl=None: build the model so, "
+            "or use AdeptCallback() for advice"
+        )

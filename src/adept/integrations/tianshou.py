@@ -1,0 +1,214 @@
+"""ADEPT in Tianshou: `attach(algorithm)` judges every PPO update, `attach(algorithm, "hindsight")` also chooses.
+
+How an epoch's end is seen: the batch is split once per epoch, so that a call of `split` ends the epoch before it. A
+split after which the policy's optimiser made no step, as that for GAIL's discriminator, began no epoch.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import field, fields, make_dataclass
+from functools import cache
+from typing import Any
+
+from adept.controllers import Choice
+from adept.hindsight.estimates import time_groups
+from adept.hindsight.judge import ModuleWeights, explained_variance
+from adept.integrations import contract
+from adept.integrations.pilot import CriticRows, Pilot, Rows, chosen_rows
+
+contract.require_framework("tianshou", package="tianshou", at_least="2.0", below="2.1", extra="tianshou")
+
+import torch  # noqa: E402
+from tianshou.algorithm import PPO  # noqa: E402
+from tianshou.algorithm.modelfree.a2c import A2CTrainingStats  # noqa: E402
+
+
+def attach(algorithm: PPO, scheduler: Any = None, *, verbose: int = 1, **options: Any) -> PPO:
+    """Judge the updates of this PPO on the next rollout, and set them if asked to; return the algorithm.
+
+    Without a scheduler the training does not change. A controller (`"hindsight"`, `"kl-rate"`, `"kl-epochs"`) sets
+    epochs and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `monitor`,
+    `gains_every` and `rows` (docs/integrations.md).
+
+    `algorithm.adept.advice()` returns the advice; `run_training` prints it at its end unless `verbose=0`.
+    `update_step_num_repetitions` of the trainer is a controller's starting point, and without effect with a bandit,
+    whose reward is the mean of `batch.returns`, with `return_scaling` undone. The state is part of
+    `algorithm.state_dict()`; the trainer's logger gets `update/adept/…`. Call it once, before loading a checkpoint.
+    """
+    if not isinstance(algorithm, PPO):
+        raise ValueError(
+            f"got {type(algorithm).__name__}, whose updates are not made to be repeated; only PPO's are: build a "
+            "tianshou.algorithm.PPO (inside a wrapper algorithm, attach to the wrapped one)"
+        )
+    if hasattr(algorithm, "adept"):
+        raise ValueError("this algorithm has a scheduler already, one is allowed; build a new algorithm")
+    attached = _Attached(algorithm, Pilot(scheduler, **{"call": 'attach(algorithm, "hindsight")', **options}), verbose)
+    if attached.pilot.controls:
+        algorithm.adept = attached
+    else:
+        object.__setattr__(algorithm, contract.PREFIX, attached)  # no submodule: checkpoints are PPO's own
+    algorithm.register_load_state_dict_pre_hook(attached.before_load)
+    algorithm._preprocess_batch = attached.preprocess_batch
+    algorithm._update_with_batch = attached.update_with_batch
+    algorithm.run_training = attached.run_training
+    return algorithm
+
+
+@cache
+def _with_numbers(kind: type) -> type:
+    """Return a class of training statistics with ADEPT's numbers, which Tianshou's loggers write as `adept/…`."""
+    numbers: Any = (contract.PREFIX, dict[str, float], field(default_factory=dict))
+
+    def own(self: Any) -> dict[str, Any]:
+        """Return the numbers that a wrapper's statistics take over and average, without the dictionary of ours."""
+        found: dict[str, Any] = kind._get_self_dict(self)  # type: ignore[attr-defined]
+        return {name: value for name, value in found.items() if name != contract.PREFIX}
+
+    names = {
+        "_non_loss_fields": (*kind._non_loss_fields, contract.PREFIX),  # type: ignore[attr-defined]
+        "_get_self_dict": own,
+    }
+    return make_dataclass(f"Adept{kind.__name__}", [numbers], bases=(kind,), namespace=names, kw_only=True)
+
+
+class _Attached(torch.nn.Module):
+    """Stand between PPO and its two steps of an update; a submodule where it has a state to save with PPO's."""
+
+    def __init__(self, algorithm: PPO, pilot: Pilot, verbose: int) -> None:
+        super().__init__()
+        self.pilot, self.advice, self._verbose = pilot, pilot.advice, verbose
+        self._owner = (algorithm,)  # in a tuple, or PPO would become a submodule of its own submodule
+        own = contract.own_parameters(algorithm.critic, algorithm.policy)
+        self._judges_critic = bool(own)
+        self._steps = contract.LRScale(algorithm.optim._optim, critic=own)
+        judged = [algorithm.policy, algorithm.critic] if own else [algorithm.policy]
+        self._weights = ModuleWeights(torch.nn.ModuleList(judged))
+        self._reward: float | None = None
+        self._loaded: dict[str, Any] | None = None
+
+    def preprocess_batch(self, batch: Any, buffer: Any, indices: Any) -> Any:
+        """Compute returns as PPO does, and note their mean in the environment's units."""
+        (algorithm,) = self._owner
+        # Returns are divided by the scale of the batches before this one; computing them changes the scale.
+        scale = math.sqrt(float(algorithm.ret_rms.var) + algorithm._eps) if algorithm.return_scaling else 1.0
+        batch = type(algorithm)._preprocess_batch(algorithm, batch, buffer, indices)
+        self._reward = float(batch.returns.double().mean()) * scale
+        return batch
+
+    def update_with_batch(self, batch: Any, batch_size: int | None, repeat: int) -> A2CTrainingStats:
+        """Update as PPO does, with the choice for the number of repetitions and the factor of the learning rate."""
+        (algorithm,) = self._owner
+        pilot = self.pilot
+        pilot.attach(repeat, self._weights, contract.learning_rate(algorithm.optim._optim))
+        self._load()
+        rows = pilot.rollout(lambda: self._rows(batch))
+        choice = pilot.step(
+            reward=self._reward if pilot.wants_reward else None, rows=rows if pilot.wants_rows else None
+        )
+        epochs, self._steps.choice = (choice.epochs, choice) if pilot.controls else (repeat, Choice(repeat))
+        own = type(batch)
+        monitored = self._monitored(own, batch, rows if pilot.kl_stop is not None else None)
+        object.__setattr__(batch, "__class__", monitored)  # Batch itself would take the attribute for data
+        try:
+            stats = type(algorithm)._update_with_batch(algorithm, batch, batch_size=batch_size, repeat=epochs)
+        finally:
+            object.__setattr__(batch, "__class__", own)
+            del monitored.split  # type: ignore[attr-defined]  # it holds the batch, and a class waits for the collector
+            self._steps.factor = 1.0
+        pilot.finished(stats.gradient_steps / max(1, len(batch) // (batch_size or len(batch))))
+        numbers = pilot.metrics() | pilot.update_metrics()
+        shortened = {name.removeprefix(f"{contract.PREFIX}/"): value for name, value in numbers.items()}
+        kind: Any = type(stats)
+        own_numbers = {each.name: getattr(stats, each.name) for each in fields(stats)}
+        found: A2CTrainingStats = _with_numbers(kind)(**own_numbers, adept=shortened)
+        return found
+
+    def _rows(self, batch: Any) -> Rows:
+        """Return the batch, which holds one environment after the other, each in order of time."""
+        (algorithm,) = self._owner
+        chosen = chosen_rows(len(batch), self.pilot.most_rows)
+        part = batch[chosen]
+
+        def passes() -> Any:
+            algorithm.policy.eval()  # as it acts; the judge restores the mode
+            minibatches = part.split(algorithm.max_batchsize, shuffle=False, merge_last=True)
+            log_probs = [algorithm.policy(each).dist.log_prob(each.act) for each in minibatches]
+            return torch.cat(log_probs).flatten()
+
+        deployed = part.logp_old.flatten()
+        if contract.acts_otherwise(algorithm.policy):  # Tianshou computes them in the mode of training
+            with self._weights.present():
+                deployed = passes()
+        explained = explained_variance(batch.v_s, batch.returns)
+        groups = time_groups(len(batch), 1)[chosen]
+        return Rows(passes, part.adv.flatten(), groups, deployed, explained, self._critic_rows(part))
+
+    def _critic_rows(self, part: Any) -> CriticRows | None:
+        """Return the critic's part of the rows, in the units of the network."""
+        (algorithm,) = self._owner
+        if not self._judges_critic:
+            return None
+
+        def values() -> Any:
+            algorithm.critic.eval()
+            minibatches = part.split(algorithm.max_batchsize, shuffle=False, merge_last=True)
+            return torch.cat([algorithm.critic(each.obs) for each in minibatches]).flatten()
+
+        now = part.v_s
+        if contract.acts_otherwise(algorithm.critic):
+            with self._weights.present():
+                now = values()
+        return CriticRows(values, now, part.returns - now)
+
+    def _monitored(self, kind: type, batch: Any, rows: Rows | None) -> type:
+        """Return the batch's class, except that this batch takes note of each epoch's end and keeps the guard."""
+        pilot, weights, steps = self.pilot, self._weights, self._steps
+        ended, before, stopped = 0, steps.count, False
+
+        def split(self: Any, size: int, shuffle: bool = True, merge_last: bool = False) -> Any:
+            nonlocal ended, before, stopped
+            if self is batch and shuffle and steps.count > before:  # not a pass in order, which recomputes advantages
+                ended, before = ended + 1, steps.count
+                pilot.mark(ended)
+                if rows is not None:
+                    with weights.present():
+                        stopped = pilot.stops(rows.divergence())
+            if stopped and self is batch and shuffle:
+                return iter(())
+            return kind.split(self, size, shuffle=shuffle, merge_last=merge_last)  # type: ignore[attr-defined]
+
+        return type(kind.__name__, (kind,), {"split": split})
+
+    def run_training(self, params: Any) -> Any:
+        """Train as usual, and print the advice at the end."""
+        (algorithm,) = self._owner
+        result = type(algorithm).run_training(algorithm, params)
+        if self._verbose and self.pilot.monitor:
+            print(f"adept: {self.pilot.advice()}")
+        return result
+
+    def before_load(self, module: Any, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
+        """Forget the last update, which did not make the loaded parameters; be content with a state of another line."""
+        self.pilot.load_state_dict({}, forget="")
+        entry = f"{prefix}{contract.PREFIX}._extra_state"
+        if self.pilot.controls:
+            state_dict.setdefault(entry, {})
+        else:
+            state_dict.pop(entry, None)
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """Return what `algorithm.state_dict()` keeps."""
+        return self.pilot.state_dict() if self._loaded is None else self._loaded
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Continue from what `algorithm.load_state_dict()` found; nothing leaves the chooser as it is."""
+        self._loaded = state or None
+        if not self.pilot.waits:
+            self._load()
+
+    def _load(self) -> None:
+        """Load a state that was found before the trainer told how many repetitions it makes."""
+        state, self._loaded = self._loaded, None
+        if state is not None:
+            self.pilot.load_state_dict(state, forget="drop 'adept._extra_state' from the checkpoint")

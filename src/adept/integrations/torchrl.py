@@ -1,0 +1,236 @@
+"""ADEPT in TorchRL: `attach(trainer)` judges every PPO update, `attach(trainer, "hindsight")` also chooses the next.
+
+How an epoch's end is seen: by the trainer's `post_epoch` hook. Where a controller's guard ends an update, the epochs
+that are left get no minibatches.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from adept.hindsight.estimates import time_groups
+from adept.hindsight.judge import ModuleWeights, explained_variance
+from adept.integrations import contract
+from adept.integrations.pilot import CriticRows, Pilot, Rows, chosen_rows
+
+contract.require_framework("torchrl", package="torchrl", at_least="0.14", below="0.15", extra="torchrl")
+
+import torch  # noqa: E402
+from torchrl.checkpoint import Checkpoint  # noqa: E402
+from torchrl.objectives import PPOLoss  # noqa: E402
+from torchrl.trainers import LRSchedulerHook, Trainer, TrainerHookBase  # noqa: E402
+
+
+def attach(trainer: Trainer, scheduler: Any = None, *, verbose: int = 1, **options: Any) -> Trainer:
+    """Judge the updates of this trainer on the next rollout, and set them if asked to; return the trainer.
+
+    Without a scheduler the training does not change. A controller (`"hindsight"`, `"kl-rate"`, `"kl-epochs"`) sets
+    epochs and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `monitor`,
+    `gains_every` and `rows` (docs/integrations.md).
+
+    `trainer.adept.advice()` returns the advice; `trainer.train` prints it at its end unless `verbose=0`. Advantages
+    come from one extra pass of the trainer's value estimator before the epochs. The reward of bandits is the mean
+    value target of the valid steps. The state is the trainer's module `adept`; the trainer's logger gets `adept/…`.
+
+    A learning rate that steps with the optimiser (`LRSchedulerHook(interval="optim")`) makes, after each batch, the
+    steps that the trainer's own `num_epochs` would have made.
+
+    Call it once, after the other hooks are registered and before loading a checkpoint.
+    """
+    if not isinstance(trainer, Trainer) or not isinstance(trainer.loss_module, PPOLoss):
+        raise ValueError(
+            f"got {type(trainer).__name__} with {type(getattr(trainer, 'loss_module', None)).__name__}, whose batches "
+            "are not made for several epochs; a trainer with a PPOLoss is needed: build a PPOTrainer"
+        )
+    if trainer.async_collection or trainer.learner_backend == "ray" or "value_estimator" not in trainer._modules:
+        raise ValueError(
+            "this trainer has no whole batch whose returns it estimates (asynchronous collection, a Ray learner, or "
+            "no ValueEstimatorHook); one process that collects and learns in turn is needed: build PPOTrainer so"
+        )
+    if trainer.optimizer is None:
+        raise ValueError(
+            "this trainer has no optimizer of its own, whose steps could be counted and scaled; one is needed: build "
+            "Trainer(optimizer=…) instead of registering an OptimizerHook or a stepper with its own"
+        )
+    if contract.PREFIX in trainer._modules:
+        raise ValueError("this trainer has a scheduler already, one is allowed; build a new trainer")
+    AdeptHook(Pilot(scheduler, **{"call": 'attach(trainer, "hindsight")', **options}), verbose).register(trainer)
+    return trainer
+
+
+def _critic_parameters(loss: PPOLoss) -> list[Any]:
+    """Return the parameters that only the critic of a loss has."""
+    if loss.critic_network is None:
+        return []
+    if loss.critic_network_params is None:
+        return contract.own_parameters(loss.critic_network, loss.actor_network)
+    return contract.own_parameters(loss.critic_network_params, loss.actor_network_params)
+
+
+class AdeptHook(TrainerHookBase):
+    """The hook behind `attach`."""
+
+    def __init__(self, pilot: Pilot, verbose: int) -> None:
+        self.pilot, self.advice, self._verbose = pilot, pilot.advice, verbose
+        self._epochs_done = 0
+        self._guarded: Rows | None = None
+        self._stopped = False
+        self._numbers: dict[str, float] = {}
+
+    def register(self, trainer: Trainer, name: str = contract.PREFIX) -> None:
+        """Join the trainer's modules and hooks, and stand before its optimisation of a batch."""
+        trainer.register_module(name, self)
+        trainer.register_op("post_epoch", self._count)
+        trainer.register_op("post_steps_log", self._log)
+        self._trainer = trainer
+        self._configured = trainer.num_epochs
+        self._critic = _critic_parameters(trainer.loss_module)
+        self._steps = contract.LRScale(trainer.optimizer, critic=self._critic)
+        self._weights = ModuleWeights(trainer.loss_module)
+        self.pilot.attach(self._configured, self._weights, contract.learning_rate(trainer.optimizer))
+        trainer.adept, trainer.optim_steps, trainer.train = self, self.optim_steps, self.train
+        trainer.load_state_dict, trainer.load_from_file = self.load_trainer_state, self.load_from_file
+
+    def train(self) -> None:
+        """Train as usual, and print the advice at the end."""
+        type(self._trainer).train(self._trainer)
+        if self._verbose and self.pilot.monitor:
+            print(f"adept: {self.pilot.advice()}")
+
+    def optim_steps(self, batch: Any) -> None:
+        """Optimise as usual, except for the choice, and keep the number of epochs out of the learning rate."""
+        trainer, pilot = self._trainer, self.pilot
+        estimated = cache(lambda: self._estimated(batch))
+        rows = pilot.rollout(lambda: self._rows(estimated()))
+        reward = self._mean_return(estimated()) if pilot.wants_reward else None
+        choice = pilot.step(reward=reward, rows=rows if pilot.wants_rows else None)
+        self._epochs_done, self._stopped = 0, False
+        self._guarded = rows if pilot.kl_stop is not None else None
+        try:
+            if pilot.controls:
+                trainer.num_epochs, self._steps.choice = choice.epochs, choice
+                trainer._process_optim_batch_hook = self._minibatch
+                self._with_schedules(batch)
+            else:
+                type(trainer).optim_steps(trainer, batch)
+        finally:
+            trainer.num_epochs, self._steps.factor = self._configured, 1.0
+            vars(trainer).pop("_process_optim_batch_hook", None)
+        pilot.finished(self._epochs_done)
+        self._numbers = pilot.metrics() | pilot.update_metrics()
+
+    def _with_schedules(self, batch: Any) -> None:
+        trainer = self._trainer
+        schedules = [
+            hook.scheduler
+            for hook in trainer._modules.values()
+            if isinstance(hook, LRSchedulerHook) and hook.interval == "optim"
+        ]
+        with ExitStack() as stack:
+            held = [stack.enter_context(contract.held_steps(schedule)) for schedule in schedules]
+            type(trainer).optim_steps(trainer, batch)
+        for schedule, asked in zip(schedules, held, strict=True):
+            for _ in range(round(len(asked) * self._configured / self._epochs_done)):
+                schedule.step()
+
+    def _minibatch(self, batch: Any) -> Any:
+        """Sample as usual, unless the guard ended the update: then there are no more minibatches."""
+        return None if self._stopped else type(self._trainer)._process_optim_batch_hook(self._trainer, batch)
+
+    @property
+    def _estimator(self) -> Any:
+        return self._trainer._modules["value_estimator"].value_estimator
+
+    def _estimated(self, batch: Any) -> Any:
+        """Return the valid steps of the batch with advantages and targets, environment by environment, in order."""
+        # The generators stay as they are, and so do the critic's buffers, which TorchRL keeps outside of its modules.
+        buffers = [(each, each.clone()) for each in self._trainer.loss_module.buffers()]
+        with self._weights.present():
+            estimated = self._estimator(batch.clone(recurse=False))
+            for each, value in buffers:
+                each.copy_(value)
+        mask = batch.get(("collector", "mask"), None)
+        return estimated.reshape(-1) if mask is None else estimated[mask]
+
+    def _mean_return(self, estimated: Any) -> float:
+        return float(estimated.get(self._estimator.tensor_keys.value_target).double().mean())
+
+    def _rows(self, estimated: Any) -> Rows:
+        loss = self._trainer.loss_module
+        chosen = chosen_rows(len(estimated), self.pilot.most_rows)
+        part, keys = estimated[torch.as_tensor(chosen)], self._estimator.tensor_keys
+
+        def passes() -> Any:
+            return loss._get_cur_log_prob(part)[0]
+
+        advantages = part.get(keys.advantage).flatten()
+        # Several agents have a row each, of the same step.
+        groups = np.repeat(time_groups(len(estimated), 1)[chosen], len(advantages) // len(chosen))
+        stored = part.get(loss.tensor_keys.sample_log_prob, None)
+        if not isinstance(stored, torch.Tensor):  # of several parts of an action, or none
+            with self._weights.present():
+                stored = passes()
+        explained = explained_variance(estimated.get(keys.value), estimated.get(keys.value_target))
+        return Rows(passes, advantages, groups, stored.flatten(), explained, self._critic_rows(part, len(advantages)))
+
+    def _critic_rows(self, part: Any, rows: int) -> CriticRows | None:
+        """Return the critic's part of the rows; None where no parameters are its own, or a value serves many rows."""
+        loss, keys = self._trainer.loss_module, self._estimator.tensor_keys
+        now, returns = part.get(keys.value).flatten(), part.get(keys.value_target).flatten()
+        if not self._critic or len(now) != rows:
+            return None
+
+        def values() -> Any:
+            critic, given = loss.critic_network, part.select(*loss.critic_network.in_keys)
+            if loss.critic_network_params is None:
+                return critic(given).get(loss.tensor_keys.value).flatten()
+            with loss.critic_network_params.to_module(critic, preserve_module_state=False):
+                return critic(given).get(loss.tensor_keys.value).flatten()
+
+        return CriticRows(values, now, returns - now)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state as text, which each of TorchRL's checkpoint formats keeps whole."""
+        return {"scheduler": json.dumps(self.pilot.state_dict())}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from what the trainer's checkpoint holds."""
+        state = json.loads(state_dict.get("scheduler", "{}"))
+        self.pilot.load_state_dict(state, forget="drop 'adept' from the checkpoint")
+
+    def load_trainer_state(self, state_dict: dict[str, Any]) -> None:
+        """Load the trainer as usual; a state made without ADEPT leaves the chooser as it is."""
+        type(self._trainer).load_state_dict(self._trainer, {contract.PREFIX: {}, **state_dict})
+
+    def load_from_file(self, file: Any, **kwargs: Any) -> Trainer:
+        """Load the trainer as usual; a file made without ADEPT leaves the chooser as it is."""
+        trainer, entry = self._trainer, f"trainer_module.{contract.PREFIX}"
+        without = Checkpoint.is_checkpoint(file) and entry not in Checkpoint.manifest(file)["components"]
+        if without:  # TorchRL refuses a file that lacks any of the trainer's modules
+            self.load_state_dict({})
+            del trainer._modules[contract.PREFIX]
+            if trainer.checkpoint is not None:
+                trainer.checkpoint._components.pop(entry, None)
+        try:
+            loaded: Trainer = type(trainer).load_from_file(trainer, file, **kwargs)
+        finally:
+            if without:
+                trainer.register_module(contract.PREFIX, self)
+        return loaded
+
+    def _count(self) -> None:
+        if self._stopped:
+            return
+        self._epochs_done += 1
+        self.pilot.mark(self._epochs_done)
+        if self._guarded is not None and self._epochs_done < self.pilot.choice.epochs:
+            with self._weights.present():
+                self._stopped = self.pilot.stops(self._guarded.divergence())
+
+    def _log(self, batch: Any) -> dict[str, float]:
+        return self._numbers

@@ -1,0 +1,117 @@
+"""Scales on noise: a controller that is told nothing true must not carry the learning rate away.
+
+Evidence without any signal is made in two ways: slopes that are standard normal numbers, and slopes estimated from
+rows whose advantages were permuted, with long tails and rows that depend on each other within an environment.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from adept.controllers import Controller, Evidence, make_controller
+from adept.hindsight.estimates import time_groups, weighted
+from adept.probe.records import Array
+
+BAND = 3.0
+"""The scale must stay within its start divided and multiplied by this."""
+ENOUGH = 0.95
+"""Share of runs that must stay within the band."""
+UPDATES, RUNS = 300, 100
+STEPS, ENVIRONMENTS = 64, 8
+"""Size of the rollouts whose advantages are permuted."""
+ROLLOUTS = 2000
+PRESET_KL = 0.01
+"""KL of an update with the scale at its start, for rules that go by KL; it grows with the square of the scale."""
+
+
+@dataclass(frozen=True, eq=False)
+class LRScales:
+    """The course of a controller's scale on evidence without a signal, relative to its start: a row per run."""
+
+    noise: str
+    table: Array
+
+    @property
+    def inside(self) -> float:
+        """Share of runs that never left the band."""
+        within = (self.table >= 1 / BAND) & (self.table <= BAND)
+        return float(within.all(1).mean())
+
+    @property
+    def furthest(self) -> float:
+        """The factor that 95 % of runs stayed within."""
+        return float(np.quantile(np.exp(np.abs(np.log(self.table)).max(1)), ENOUGH))
+
+    @property
+    def passed(self) -> bool:
+        """Whether enough runs stayed within the band."""
+        return self.inside >= ENOUGH
+
+
+def normal_slopes(rng: np.random.Generator, count: int) -> Array:
+    """Return slopes in standard errors that are standard normal."""
+    return rng.normal(size=count)
+
+
+def permuted_slopes(rng: np.random.Generator, count: int) -> Array:
+    """Return slopes in standard errors of rollouts whose advantages were permuted, drawn from many such rollouts."""
+    return rng.choice(permuted_rollouts(), count)
+
+
+@cache
+def permuted_rollouts() -> Array:
+    """Estimate the slope of rollouts whose advantages were permuted among the rows.
+
+    Weights have long tails and are correlated within an environment, as derivatives of log-probabilities are.
+    """
+    rng, groups = np.random.default_rng(0), time_groups(STEPS, ENVIRONMENTS)
+    found = []
+    for _ in range(ROLLOUTS):
+        weights = rng.standard_t(4, (STEPS, ENVIRONMENTS)) + rng.normal(size=ENVIRONMENTS)
+        advantages = rng.standard_t(4, STEPS * ENVIRONMENTS).cumsum() + 20 * rng.normal(size=STEPS * ENVIRONMENTS)
+        found.append(weighted(weights.ravel(), rng.permutation(advantages), groups).z)
+    return np.array(found)
+
+
+NOISES: dict[str, Callable[[np.random.Generator, int], Array]] = {
+    "normal": normal_slopes,
+    "permuted": permuted_slopes,
+}
+
+
+def course(controller: Controller, slopes: Array, rng: np.random.Generator) -> Array:
+    """Return the scales of one run, relative to the first one; the first update has nothing to go by.
+
+    A rule that trades epochs for scale says in its diagnostics how far its updates move, `distance`: that counts then.
+    A rule that goes by the slope is told no KL, so that its guard does not help it. A rule that goes by the KL is told
+    that of its own scale, with noise.
+    """
+    choice = controller.step(None)
+    start, found = choice.lr_scale, []
+    for slope in slopes:
+        kl = PRESET_KL * (choice.lr_scale / start) ** 2 * math.exp(0.3 * rng.normal())
+        gain = float(rng.normal())
+        gains = {epoch: (float(gain), 1.0) for epoch, gain in enumerate(rng.normal(size=choice.epochs), 1)}
+        choice = controller.step(
+            Evidence(
+                slope_z=float(slope), gain=gain, gain_error=1.0, kl=None if controller.needs_slope else kl,
+                epochs_done=choice.epochs, gains=gains,
+            )
+        )  # fmt: skip
+        found.append(controller.diagnostics().get("distance", choice.lr_scale / start))
+    return np.array(found)
+
+
+def lr_scales(name: str, epochs: int, options: Mapping[str, Any], noise: str, runs: int = RUNS) -> LRScales:
+    """Run a controller on evidence without a signal, with as many seeds as runs are asked for."""
+    table = []
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        table.append(course(make_controller(name, epochs, seed=seed, **options), NOISES[noise](rng, UPDATES), rng))
+    return LRScales(noise, np.array(table))

@@ -1,0 +1,222 @@
+"""Scores of a saved policy on train or test levels, and videos of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from adept.algorithms.learner import load_network
+from adept.config import Config, Execution
+from adept.envs import Array, Environments, backend_of, make_environments
+from adept.envs.base import Continuous
+from adept.envs.checked import Guarded
+from adept.extras import require
+from adept.networks import TorchActor, make_network
+from adept.rollout import ObservationNormalizer
+from adept.runs.checkpoints import load_checkpoint
+from adept.runs.imports import import_named, named_environments, require_trust
+from adept.runs.records import read_config
+from adept.seeding import stream_seed
+from adept.training import pick_device
+
+TEST_EPISODES = 100
+VIDEO_FRAMES_PER_SECOND = 30
+
+OnEpisode = Callable[[int, int], None]
+"""Told after each episode how many of how many have ended."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a saved policy reached."""
+
+    iteration: int
+    step: int
+    levels: str
+    deterministic: bool
+    seed: int
+    returns: tuple[float, ...]
+    lengths: tuple[int, ...]
+
+    def row(self) -> dict[str, Any]:
+        """Return the numbers that a table of evaluations has."""
+        row = dataclasses.asdict(self)
+        del row["returns"], row["lengths"]
+        row |= {"episodes": len(self.returns), "return_mean": float(np.mean(self.returns))}
+        spread = float(np.std(self.returns, ddof=1)) if len(self.returns) > 1 else 0.0
+        return row | {"return_std": spread, "length_mean": float(np.mean(self.lengths))}
+
+
+class SavedPolicy:
+    """The network and normaliser of a run's newest checkpoint, acting in environments."""
+
+    def __init__(
+        self, path: Path, environments: Environments, *, deterministic: bool, seed: int, device: str = "cpu"
+    ) -> None:
+        self._device = pick_device(device)
+        self.config: Config = read_config(path)
+        checkpoint = load_checkpoint(path)
+        if checkpoint is None:
+            raise ValueError(f"{path} has no checkpoint yet; let the run reach its first one")
+        values, arrays = checkpoint
+        self.iteration: int = values["iteration"]
+        learner = {name.removeprefix("learner/"): array for name, array in arrays.items()}
+        self._network = make_network(self.config.network, environments.observation_shape, environments.actions, 0)
+        load_network(self._network, learner)
+        self._network.to(self._device)
+        self._actor = TorchActor(self._network, self._device)
+        self._normalizer = None
+        if self.config.normalize_observations:
+            prefix = "collector/normalize_observations/"
+            self._normalizer = ObservationNormalizer(environments.observation_shape)
+            saved = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+            self._normalizer.moments.load(saved)
+        self._deterministic = deterministic
+        self._rng = np.random.default_rng(stream_seed(self.config.seed, "evaluation", seed))
+        bounds = environments.actions
+        self._bounds = (bounds.low, bounds.high) if isinstance(bounds, Continuous) else None
+
+    @torch.inference_mode()
+    def act(self, observations: Array) -> Array:
+        """Return actions: the most likely ones, or samples."""
+        if self._normalizer is not None:
+            observations = self._normalizer(observations)
+        rows = torch.from_numpy(np.ascontiguousarray(observations)).to(self._device)
+        if self._deterministic:
+            actions: Array = self._network.distribution.mode(self._network.policy(rows)).cpu().numpy()
+        else:
+            actions = self._actor.act(rows, self._network.distribution.noise(self._rng, len(rows))).actions
+        return actions if self._bounds is None else np.clip(actions, *self._bounds).astype(np.float32)
+
+
+def evaluate(
+    path: Path,
+    *,
+    episodes: int = 100,
+    levels: str = "test",
+    deterministic: bool = False,
+    seed: int = 0,
+    execution: Execution | None = None,
+    trust: bool = False,
+    on_episode: OnEpisode | None = None,
+) -> Evaluation:
+    """Play episodes with the newest checkpoint of a run.
+
+    `levels` matters for Procgen alone: test is the full distribution, train the levels trained on. Every
+    environment plays its share of the episodes, so that short ones are not counted more often than long ones. A module
+    that the run's environment names is imported only with `trust`.
+    """
+    config = _checked(path, episodes, levels, trust)
+    execution = execution or Execution()
+    torch.set_num_threads(execution.threads)
+    count, test = min(backend_of(config).evaluation_environments, episodes), levels == "test"
+    environments: Environments = make_environments(
+        config, count=count, threads=execution.env_threads, evaluating=True, test_levels=test
+    )
+    environments = Guarded(environments, config.env)
+    try:
+        device = execution.device
+        policy = SavedPolicy(path, environments, deterministic=deterministic, seed=seed, device=device)
+        quota = [episodes // count + (index < episodes % count) for index in range(count)]
+        returns, lengths = _play(policy, environments, quota, stream_seed(config.seed, "evaluation", seed), on_episode)
+    finally:
+        environments.close()
+    step = policy.iteration * config.batch_size
+    return Evaluation(policy.iteration, step, levels, deterministic, seed, tuple(returns), tuple(lengths))
+
+
+def _checked(path: Path, episodes: int, levels: str, trust: bool) -> Config:
+    if levels not in ("train", "test"):
+        raise ValueError(f"levels must be train or test, got {levels!r}")
+    if episodes < 1:
+        raise ValueError(f"episodes must be a whole number ≥ 1, got {episodes!r}")
+    config = read_config(path)
+    named = named_environments(config)
+    require_trust(named, trust, str(path))
+    import_named(named)
+    return config
+
+
+def _play(
+    policy: SavedPolicy, environments: Environments, quota: list[int], seed: int, on_episode: OnEpisode | None
+) -> tuple[list[float], list[int]]:
+    """Play until every environment has ended its share of episodes."""
+    observations = environments.restart(seed)
+    returns: list[float] = []
+    lengths: list[int] = []
+    remaining = np.array(quota)
+    episode_return, episode_length = np.zeros(len(quota)), np.zeros(len(quota), np.int64)
+    while remaining.any():
+        result = environments.step(policy.act(observations))
+        observations = result.observations
+        episode_return += result.rewards
+        episode_length += 1
+        for index in np.flatnonzero(result.terminated | result.truncated):
+            if remaining[index]:
+                returns.append(float(episode_return[index]))
+                lengths.append(int(episode_length[index]))
+                remaining[index] -= 1
+                if on_episode is not None:
+                    on_episode(len(returns), sum(quota))
+            episode_return[index], episode_length[index] = 0.0, 0
+    return returns, lengths
+
+
+def frames(
+    path: Path, *, episodes: int = 1, levels: str = "test", deterministic: bool = False, seed: int = 0,
+    trust: bool = False,
+) -> Generator[Array, None, None]:  # fmt: skip
+    """Yield frames of the saved policy at play."""
+    config = _checked(path, episodes, levels, trust)
+    environments: Environments = make_environments(
+        config, count=1, render=True, evaluating=True, test_levels=levels == "test"
+    )
+    environments = Guarded(environments, config.env)
+    try:
+        policy = SavedPolicy(path, environments, deterministic=deterministic, seed=seed)
+        observations = environments.restart(stream_seed(config.seed, "evaluation", seed))
+        played = 0
+        while played < episodes:
+            yield environments.render()
+            result = environments.step(policy.act(observations))
+            observations = result.observations
+            played += int((result.terminated | result.truncated)[0])
+    finally:
+        environments.close()
+
+
+def write_video(path: Path, output: Path, **options: Any) -> int:
+    """Write a video (mp4) or animation (gif) of the saved policy at play; return the number of frames."""
+    imageio = require("imageio.v2", "video")
+    if output.suffix not in (".mp4", ".gif"):
+        raise ValueError(f"a video ends in .mp4 or .gif, got {output.name!r}")
+    require("imageio_ffmpeg", "video")
+    settings: dict[str, Any] = {"fps": VIDEO_FRAMES_PER_SECOND, "macro_block_size": 2}
+    if output.suffix == ".gif":
+        settings = {"duration": 1000 / VIDEO_FRAMES_PER_SECOND, "loop": 0}
+    pictures = frames(path, **options)
+    first, count = next(pictures), 0  # a mistake comes before a file is made
+    try:
+        with imageio.get_writer(output, **settings) as writer:
+            for frame in itertools.chain([first], pictures):
+                writer.append_data(enlarged(frame))
+                count += 1
+    except BaseException:
+        output.unlink(missing_ok=True)
+        raise
+    finally:
+        pictures.close()
+    return count
+
+
+def enlarged(frame: Array, at_least: int = 256) -> Array:
+    """Repeat the pixels of a small picture until it can be looked at."""
+    times = max(1, -(-at_least // min(frame.shape[:2])))
+    return np.repeat(np.repeat(frame, times, 0), times, 1)

@@ -1,0 +1,346 @@
+"""A run's folder: configuration, iterations, evaluations, machine and status, safe against any kill.
+
+Files are written aside and renamed, or appended to; nothing that was written is ever lost to an interruption. The
+`schema` in config.json is that of every file in the folder.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import logging
+import math
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from adept.config import Config
+from adept.runs.checkpoints import FOLDER
+from adept.runs.files import is_locked, open_to_append, remove_leftovers, take_lock, write_aside
+from adept.runs.safe_io import LARGEST_TABLE, check_fields, read_json, read_text
+
+SCHEMA = 1
+CHECKPOINT_SECONDS = 30.0
+"""Time between two checkpoints; it changes no number."""
+STATES = ("done", "running", "interrupted", "failed", "missing")
+ITERATIONS, EVALUATIONS, CONFIG, MACHINE, STATUS, ENERGY = (
+    "iterations.csv", "evaluation.csv", "config.json", "machine.json", "status", "energy.json"
+)  # fmt: skip
+START_SHAPE = {"command?": str, "time?": str, "packages?": dict}
+ENERGY_SHAPE = {"kwh": float, "starts": [{"kwh": float}]}
+NUMBERS_OF_AN_EVALUATION = ("iteration", "step", "seed", "episodes", "return_mean", "return_std", "length_mean")
+
+FORMER_COLUMNS = {
+    "stride": "lr_scale", "critic_stride": "critic_lr_scale", "update_worth": "update_gain",
+    "watch_seconds": "monitor_seconds",
+}  # fmt: skip
+"""Columns of records that were written before, by what they are called now."""
+
+log = logging.getLogger("adept")
+
+
+class Columns(dict[str, npt.NDArray[np.float64]]):
+    """Columns of numbers by name; one that is not there is a `ValueError` that names the file."""
+
+    def __init__(self, columns: Mapping[str, npt.NDArray[np.float64]], source: str, unreadable: int = 0) -> None:
+        super().__init__({FORMER_COLUMNS.get(name, name): values for name, values in columns.items()})
+        self.source, self.unreadable = source, unreadable
+
+    def take(self, rows: npt.NDArray[np.bool_]) -> Columns:
+        """Return the columns with some of their rows."""
+        return Columns({name: values[rows] for name, values in self.items()}, self.source, self.unreadable)
+
+    def __missing__(self, name: str) -> npt.NDArray[np.float64]:
+        raise ValueError(f"{self.source} has no column {name!r}; was it written by another version?")
+
+
+class RunFolder:
+    """Write a run's folder. One process at a time: a second one is refused."""
+
+    def __init__(self, path: Path, config: Config) -> None:
+        self.path, self.config = path, config
+        self._rows: IO[str] | None = None
+        self._names: list[str] = []
+        self._digest = hashlib.sha256()
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            lock = take_lock(path / "lock")
+        except OSError as error:
+            raise ValueError(f"cannot write the run's folder {path}: {error.strerror}; choose another --out") from error
+        if lock is None:
+            raise ValueError(f"the run in {path} is being written by another process; wait or stop it")
+        self._lock = lock
+        try:
+            if (path / CONFIG).exists():
+                if read_config(path) != config:
+                    raise ValueError(f"{path} holds a run of another configuration; choose another --out")
+            else:
+                values = {"schema": SCHEMA, **json.loads(config.to_json())}
+                write_aside(path / CONFIG, json.dumps(values, indent=2, sort_keys=True) + "\n")
+            remove_leftovers(path)
+            remove_leftovers(path / FOLDER)
+        except BaseException:
+            self.close()
+            raise
+
+    def append(self, record: Mapping[str, float]) -> None:
+        """Add the row of one iteration; its names must be those of the file's header."""
+        names = list(record)
+        if self._rows is None:
+            self._open(names)
+        if names != self._names:
+            raise ValueError(_other_columns(self.path / ITERATIONS, self._names, names))
+        self._write(_line(_text(value) for value in record.values()))
+
+    def _open(self, names: list[str]) -> None:
+        path = self.path / ITERATIONS
+        begun = read_text(path, LARGEST_TABLE) if path.exists() else ""  # a kill may have left it empty
+        self._names = _header(begun) if begun else names
+        if names != self._names:
+            raise ValueError(_other_columns(path, self._names, names))
+        self._digest = hashlib.sha256(begun.encode())
+        self._rows = open_to_append(path)
+        if not begun:
+            self._write(_line(names))
+
+    def _write(self, line: str) -> None:
+        assert self._rows is not None
+        self._rows.write(line)
+        self._rows.flush()
+        self._digest.update(line.encode())
+
+    @property
+    def digest(self) -> str:
+        """What stands for all rows so far; a checkpoint holds it, so that a changed row is noticed."""
+        return self._digest.hexdigest()
+
+    def sync(self) -> None:
+        """Make sure that every row so far is on the disk, before a checkpoint counts on them."""
+        if self._rows is not None:
+            self._rows.flush()
+            os.fsync(self._rows.fileno())
+
+    def check_rows(self, iteration: int, digest: str | None) -> None:
+        """Refuse rows that are not those which a checkpoint of this iteration counts on."""
+        if (rows := whole_rows(self.path)) < iteration:
+            raise ValueError(f"iterations.csv has only {rows} whole rows of {iteration}")
+        lines = read_text(self.path / ITERATIONS, LARGEST_TABLE).splitlines(keepends=True)[: iteration + 1]
+        if digest is not None and hashlib.sha256("".join(lines).encode()).hexdigest() != digest:
+            raise ValueError(f"one of the first {iteration} rows of iterations.csv is not what was written")
+
+    def truncate(self, iteration: int) -> None:
+        """Drop the rows after an iteration: they came after the checkpoint, and will come again, equal."""
+        path = self.path / ITERATIONS
+        if self._rows is not None:
+            self._rows.close()
+            self._rows = None
+        if not path.exists():
+            return
+        if iteration == 0:
+            path.unlink()
+            return
+        header, *lines = read_text(path, LARGEST_TABLE).splitlines(keepends=True)
+        write_aside(path, "".join([header, *lines[:iteration]]))
+
+    def set_status(self, state: str, **details: Any) -> None:
+        """Say how the run stands: running, interrupted, failed or done."""
+        assert state in STATES
+        write_aside(self.path / STATUS, json.dumps({"schema": SCHEMA, "state": state, **details}, indent=2) + "\n")
+
+    def add_start(self, start: Mapping[str, Any]) -> None:
+        """Add what a process that works on the run says of itself and its machine to machine.json."""
+        starts = [*read_starts(self.path), dict(start)]
+        write_aside(self.path / MACHINE, json.dumps({"schema": SCHEMA, "starts": starts}, indent=2) + "\n")
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        if self._rows is not None:
+            self._rows.close()
+        self._lock.close()
+
+
+def whole_rows(path: Path) -> int:
+    """Return up to which iteration a run's rows are as they must be: row N is that of iteration N."""
+    if not (path / ITERATIONS).exists():
+        return 0
+    return _in_place(read_columns(path / ITERATIONS, quiet=True))
+
+
+def _in_place(columns: Columns) -> int:
+    """Return how many rows stand at their places; where one is missing, those after it do not."""
+    iterations = columns.get("iteration", np.empty(0))
+    wrong = np.flatnonzero(iterations != np.arange(1, len(iterations) + 1))
+    return int(wrong[0]) if len(wrong) else len(iterations)
+
+
+def append_evaluation(path: Path, row: Mapping[str, Any]) -> None:
+    """Add the row of one evaluation to a run's evaluation.csv."""
+    file = path / EVALUATIONS
+    old = read_text(file, LARGEST_TABLE) if file.exists() else ""
+    if old and _header(old) != list(row):
+        raise ValueError(_other_columns(file, _header(old), list(row)))
+    write_aside(file, (old or _line(row)) + _line(_text(value) for value in row.values()))
+
+
+def run_path(out: Path, config: Config) -> Path:
+    """Return where a run lives: the same configuration always in the same place."""
+    task = config.env.replace("/", "-").replace(":", "-")
+    scheduler = config.scheduler.rpartition(":")[2]
+    return out / task / f"{config.algo}-{scheduler}-seed{config.seed}-{config.id}"
+
+
+def config_of(values: Mapping[str, Any], source: str) -> Config:
+    """Build a configuration from what a file says, importing nothing that it names."""
+    check_fields(Config, values, source)
+    try:
+        return Config.from_dict(dict(values))
+    except (TypeError, OverflowError) as error:
+        raise ValueError(f"{source} is no configuration: {error}") from error
+
+
+def read_config(path: Path) -> Config:
+    """Return the configuration of a run."""
+    try:
+        values = read_json(path / CONFIG, {"schema": int})
+    except ValueError as error:
+        raise ValueError(f"{path} is not a run's folder: {error}") from error
+    if (schema := values.pop("schema")) != SCHEMA:
+        raise ValueError(f"{path} was written with schema {schema}, this version reads {SCHEMA}")
+    return config_of(values, str(path / CONFIG))
+
+
+def read_status(path: Path) -> dict[str, Any]:
+    """Return the status of a run.
+
+    A folder without one is missing. A run that is said to run, but that nobody holds, has died; one whose status cannot
+    be read counts as interrupted too: its own files say how far it came.
+    """
+    if not (path / STATUS).exists():
+        return {"state": "missing"}
+    try:
+        status: dict[str, Any] = read_json(path / STATUS, {"state": str, "iteration?": int, "error?": str})
+        status.pop("schema", None)
+        if status["state"] not in STATES[:-1]:
+            raise ValueError(f"the state {status['state'][:40]!r} is none of {', '.join(STATES[:-1])}")
+    except ValueError as error:
+        log.warning("%s: its status cannot be read (%s); it counts as interrupted", path, error)
+        return {"state": "interrupted"}
+    if status["state"] == "running" and not is_locked(path / "lock"):
+        status["state"] = "interrupted"
+    return status
+
+
+def read_starts(path: Path) -> list[dict[str, Any]]:
+    """Return what each process that worked on the run said of itself and its machine."""
+    file = path / MACHINE
+    if not file.exists():
+        return []
+    starts: list[dict[str, Any]] = read_json(file, {"starts": [START_SHAPE]})["starts"]
+    return starts
+
+
+def read_energy(path: Path) -> dict[str, Any] | None:
+    """Return the run's measured energy, or None where it was not measured."""
+    file = path / ENERGY
+    if not file.exists():
+        return None
+    energy: dict[str, Any] = read_json(file, ENERGY_SHAPE)
+    return energy
+
+
+def read_iterations(path: Path) -> Columns:
+    """Return the columns of iterations.csv; empty where there is none.
+
+    A last line cut short by a kill does not count. Other rows that cannot be read are left out, counted in
+    `unreadable`, and reported; so are rows that are missing.
+    """
+    columns = read_columns(path / ITERATIONS)
+    if columns and (rows := _in_place(columns)) < len(columns["iteration"]):
+        log.warning("%s: after row %d rows are missing, or not in their order", path / ITERATIONS, rows)
+    return columns
+
+
+def read_columns(path: Path, *, quiet: bool = False) -> Columns:
+    """Return the columns of a CSV file of numbers."""
+    text = read_text(path, LARGEST_TABLE) if path.exists() else ""
+    header, *lines = text.splitlines(keepends=True) or [""]
+    if not header.endswith("\n"):
+        return Columns({}, str(path))
+    names = _header(header)
+    rows = [_numbers(line, len(names)) for line in lines if line.endswith("\n")]
+    good = [row for row in rows if row is not None]
+    unreadable = len(rows) - len(good)
+    if unreadable and not quiet:
+        log.warning("%s: %d of %d rows cannot be read and are left out", path, unreadable, len(rows))
+    table = np.array(good, np.float64).reshape(-1, len(names))
+    return Columns({name: table[:, index] for index, name in enumerate(names)}, str(path), unreadable)
+
+
+def read_evaluations(path: Path) -> list[dict[str, str]]:
+    """Return the rows of evaluation.csv; those that cannot be read are left out and reported."""
+    file = path / EVALUATIONS
+    if not file.exists():
+        return []
+    try:
+        rows = list(csv.DictReader(io.StringIO(read_text(file, LARGEST_TABLE))))
+    except csv.Error as error:
+        raise ValueError(f"{file} is not CSV: {error}") from error
+    good = [row for row in rows if is_evaluation(row)]
+    if len(good) < len(rows):
+        log.warning("%s: %d of %d rows cannot be read and are left out", file, len(rows) - len(good), len(rows))
+    return good
+
+
+def is_evaluation(row: Mapping[Any, Any]) -> bool:
+    """Say whether a row of evaluation.csv is whole: text by name, numbers where numbers belong."""
+    try:
+        text = all(isinstance(name, str) and isinstance(value, str) for name, value in row.items())
+        return text and all(math.isfinite(float(row[name])) for name in NUMBERS_OF_AN_EVALUATION if name in row)
+    except ValueError:
+        return False
+
+
+def _header(text: str) -> list[str]:
+    try:
+        names = next(csv.reader([text.partition("\n")[0]]), [])
+    except csv.Error as error:
+        raise ValueError(f"the header of a table cannot be read: {error}") from error
+    if len(set(names)) < len(names):
+        raise ValueError("the header of a table names a column twice")
+    return names
+
+
+def _numbers(line: str, width: int) -> list[float] | None:
+    cells = line.rstrip("\r\n").split(",")
+    try:
+        return [float(cell) if cell else math.nan for cell in cells] if len(cells) == width else None
+    except ValueError:
+        return None
+
+
+def _other_columns(path: Path, old: list[str], new: list[str]) -> str:
+    lacks, more = [name for name in new if name not in old], [name for name in old if name not in new]
+    parts = [f"it lacks {', '.join(lacks)}"] if lacks else []
+    parts += [f"it also has {', '.join(more)}"] if more else []
+    return (
+        f"{path} has other columns than this row ({'; '.join(parts) or 'in another order'}): another version of adept "
+        "began it; go on with that version, or choose another --out"
+    )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else repr(value)
+    return str(value)
+
+
+def _line(cells: Iterable[str]) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(cells)
+    return line.getvalue()

@@ -1,0 +1,113 @@
+"""Carry out a study: declare it in its folder, hand the cells that remain to an engine, and follow them."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from adept.config import Config, Execution
+from adept.runs.files import remove_leftovers, take_lock, write_aside
+from adept.runs.imports import import_named, named_environments, named_schedulers, require_trust
+from adept.runs.safe_io import read_text
+from adept.studies.engines import Engine
+from adept.studies.grid import Study, parse_study, require_continuation
+from adept.studies.progress import Progress
+from adept.studies.results import StudyResults, load_results, results_of
+from adept.studies.work import Job, Settings
+
+
+def run_study(study: Study, directory: Path, engine: Engine, settings: Settings | None = None) -> StudyResults:
+    """Start or continue a study in a folder; return its results when every cell is done or has failed for good.
+
+    Ctrl-C or SIGTERM lets the runs finish their iteration and save, then raises `KeyboardInterrupt`; the same call
+    continues. Cells that failed before are tried again.
+    """
+    check_continuation(study, directory)
+    settings = settings or Settings()
+    # On the nodes of a cluster devices and cores are others than here: of them nothing can be said before.
+    check_runs(study, settings.execution if engine.here else Execution(device="cpu"), settings.trust)
+    with held(directory), interrupted_by_terminate():
+        check_continuation(study, directory)
+        write_aside(directory / "study.toml", study.text)
+        results = results_of(study, directory)
+        jobs = jobs_of(results)
+        if jobs:
+            with Progress(results, jobs, engine.description) as progress:
+                events = engine.run(jobs, settings)
+                with contextlib.closing(events):  # type: ignore[type-var]
+                    for event in events:
+                        progress.show(event)
+    return load_results(directory)
+
+
+def jobs_of(results: StudyResults) -> list[Job]:
+    """Return the cells that are not done, in their order: seed by seed, so that what is done can be compared."""
+    study = results.study
+    return [
+        Job(*cell.key, cell.path.absolute(), cell.config, study.until, study.iterations(cell.task))
+        for cell in results.cells
+        if cell.state != "done"
+    ]
+
+
+def check_continuation(study: Study, directory: Path) -> None:
+    """Refuse a folder that holds something else, before anything is written."""
+    file = directory / "study.toml"
+    if file.exists():
+        require_continuation(parse_study(read_text(file), str(file)), study, str(directory))
+    elif directory.exists() and (not directory.is_dir() or {file.name for file in directory.iterdir()} - {"runs"}):
+        raise ValueError(f"{directory} exists and is no study's folder; choose another --out")
+
+
+def check_runs(study: Study, execution: Execution, trust: bool) -> None:
+    """Make what each kind of run needs once: a mistake is found before the first run, and leaves nothing behind."""
+    from adept.runs.checking import check_run  # here, so that a driver needs no PyTorch to list or monitor cells
+
+    kinds: dict[tuple[str, ...], Config] = {}
+    for task in study.tasks:
+        for method in study.methods:
+            config = study.config(method.name, task, study.seeds[0])
+            kind = (task, config.algo, config.network, str(config.batch_size), *named_schedulers(config))
+            kinds.setdefault(kind, config)
+    named = [name for config in kinds.values() for name in (*named_schedulers(config), *named_environments(config))]
+    require_trust(named, trust, f"study {study.name!r}")
+    import_named(named)
+    for config in kinds.values():
+        check_run(config, execution)
+
+
+@contextlib.contextmanager
+def held(directory: Path) -> Iterator[None]:
+    """Hold a study's folder, so that a second driver is refused."""
+    try:
+        (directory / "runs").mkdir(parents=True, exist_ok=True)
+        lock = take_lock(directory / "runs" / "lock")
+    except OSError as error:
+        raise ValueError(f"cannot write {directory}: {error.strerror}; choose another --out") from error
+    if lock is None:
+        raise ValueError(f"the study in {directory} is being run by another process; wait or stop it")
+    with lock:
+        remove_leftovers(directory)
+        yield
+
+
+@contextlib.contextmanager
+def interrupted_by_terminate() -> Iterator[None]:
+    """Let SIGTERM stop a study as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> Any:
+        raise KeyboardInterrupt
+
+    old = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, old)

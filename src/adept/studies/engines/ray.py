@@ -1,0 +1,116 @@
+"""The Ray engine: each cell is a task of a cluster whose nodes share the study's folder.
+
+A task that fails, or whose worker or node is lost, is run again by Ray and continues from the last checkpoint.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from adept.extras import require
+from adept.runs.records import read_status
+from adept.studies.engines import TICK_SECONDS, Event
+from adept.studies.work import Job, Settings, mark_failed, run_job
+
+LOOK_SECONDS = 3.0
+"""How often the shared folder is looked at for runs that have begun."""
+CONNECT_SECONDS = 10.0
+STOP_SECONDS = 600.0
+"""How long tasks that were asked to stop may take to finish their iteration and save."""
+
+
+class RayEngine:
+    """Run cells on a Ray cluster: an existing one by its address, or a local one of so many CPUs."""
+
+    here = False
+
+    def __init__(
+        self, address: str | None = None, *, workers: int = 2, cpus: float = 1.0, gpus: float = 0.0, retries: int = 2
+    ) -> None:
+        for name, value, least in (
+            ("workers", workers, 1),
+            ("cpus", cpus, 0),
+            ("gpus", gpus, 0),
+            ("retries", retries, 0),
+        ):
+            if value < least:
+                raise ValueError(f"{name} must be ≥ {least}, got {value!r}")
+        self._ray: Any = require("ray", "ray")
+        self._address, self._workers = address, workers
+        self._resources = {"num_cpus": cpus, "num_gpus": gpus}
+        self._retries = retries
+        place = f"the Ray cluster at {address}" if address else f"a local Ray cluster of {workers} workers"
+        self.description = f"{place}, {cpus:g} CPU and {gpus:g} GPU per run"
+
+    def run(self, jobs: Sequence[Job], settings: Settings) -> Iterator[Event | None]:
+        """Yield events as they come; closing the iterator cancels the tasks, which save their runs first."""
+        ray = self._ray
+        ours = not ray.is_initialized()
+        if ours:
+            self._connect()
+        options = {**self._resources, "max_retries": self._retries, "retry_exceptions": True}
+        task = ray.remote(**options)(run_job)
+        pending = {task.remote(job, settings): job for job in jobs}
+        try:
+            yield from self._monitor(pending)
+        finally:
+            self._cancel(pending)
+            if ours:
+                ray.shutdown()
+
+    def _connect(self) -> None:
+        local = {"num_cpus": max(1, round(self._workers * self._resources["num_cpus"])), "include_dashboard": False}
+        try:
+            require_reachable(self._address)
+            where = {"address": self._address} if self._address else {"address": "local", **local}
+            self._ray.init(**where, log_to_driver=False, logging_level="warning")
+        except (OSError, ValueError, RuntimeError) as error:
+            raise ValueError(f"no Ray cluster can be reached at {self._address or 'local'!r}: {error}") from error
+
+    def _monitor(self, pending: dict[Any, Job]) -> Iterator[Event | None]:
+        waiting, looked = set(pending.values()), 0.0
+        while pending:
+            ready, _ = self._ray.wait(list(pending), num_returns=1, timeout=TICK_SECONDS)
+            for reference in ready:
+                job = pending.pop(reference)
+                if job in waiting:
+                    waiting.discard(job)
+                    yield Event("started", job)
+                yield self._result(reference, job)
+            if time.monotonic() - looked >= LOOK_SECONDS:
+                looked = time.monotonic()
+                for job in [job for job in waiting if read_status(job.path)["state"] == "running"]:
+                    waiting.discard(job)
+                    yield Event("started", job)
+            yield None
+
+    def _result(self, reference: Any, job: Job) -> Event:
+        errors = self._ray.exceptions
+        try:
+            return Event(self._ray.get(reference), job)
+        except errors.TaskCancelledError:
+            return Event("interrupted", job)
+        except errors.RayTaskError as error:
+            text = f"{type(error.cause).__name__}: {error.cause}"
+        except errors.RayError as error:
+            text = f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
+        mark_failed(job, text)
+        return Event("failed", job, text)
+
+    def _cancel(self, pending: dict[Any, Job]) -> None:
+        """Interrupt the tasks under way as Ctrl-C would, and wait until they have saved."""
+        for reference in pending:
+            self._ray.cancel(reference, force=False)
+        if pending:
+            self._ray.wait(list(pending), num_returns=len(pending), timeout=STOP_SECONDS)
+
+
+def require_reachable(address: str | None) -> None:
+    """Raise `OSError` where nobody listens at an address of host and port: Ray itself would ask for minutes."""
+    place = re.fullmatch(r"(?:ray://)?([^/]+):(\d+)", address or "")
+    if place:
+        socket.create_connection((place[1], int(place[2])), timeout=CONNECT_SECONDS).close()

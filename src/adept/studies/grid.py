@@ -1,0 +1,306 @@
+"""A study as data: methods × tasks × seeds, the keys in which methods may differ, and what a folder may continue."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from adept.config import Config, current_keys
+from adept.names import unknown_name
+from adept.presets import preset
+from adept.runs.records import config_of
+from adept.runs.safe_io import fit, parse_toml, read_text
+from adept.studies.relative import resolve
+
+CONFIG_KEYS = Config.keys()
+FORMER_DIFFERENCES = {"arms": ("epochs", "arms"), "target_kl": ("stopping",)}
+"""Keys in `differs` of study files that were written before, by what they are called now."""
+KEYS = ("name", "title", "tasks", "seeds", "steps", "until", "baseline", "criterion", "threshold", "differs", "base",
+        "methods")  # fmt: skip
+CRITERIA = ("final-score", "mean-score", "steps-to-threshold")
+"""What decides a study: the score at the end, its mean over the run, or the steps until a score is reached."""
+SHAPE = {"name": str, "title?": str, "baseline": str, "base?": dict, "criterion?": str, "threshold?": float}
+MOST_RUNS = 100_000
+NEVER_DIFFER = ("env", "seed", "steps")
+"""Keys that are the grid's own, or without which runs cannot be compared."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method of a study: its name, how it is called in figures, and the keys it sets."""
+
+    name: str
+    label: str
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A whole grid, declared before anything runs."""
+
+    name: str
+    title: str
+    tasks: tuple[str, ...]
+    seeds: tuple[int, ...]
+    methods: tuple[Method, ...]
+    baseline: str
+    """name of the method that scores are normalised by"""
+    differs: tuple[str, ...]
+    """configuration keys by which methods may differ"""
+    base: Mapping[str, Any]
+    steps: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """environment steps by task, where tasks want different budgets; the others have those of [base] or the preset"""
+    until: int | None = None
+    """environment steps after which every run pauses, to be continued by a study without this key or a larger one"""
+    criterion: str = "final-score"
+    """the primary criterion: the report and the results page decide by this one measure"""
+    threshold: float | None = None
+    """the score that steps-to-threshold waits for; without it, 90 % of the baseline's final mean on each task"""
+    text: str = dataclasses.field(default="", compare=False, repr=False)
+    """the TOML that it was read from"""
+    _configs: dict[tuple[str, str], Config] = dataclasses.field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
+
+    def __post_init__(self) -> None:
+        names = [method.name for method in self.methods]
+        if (runs := len(self.tasks) * len(self.seeds) * len(self.methods)) > MOST_RUNS:
+            raise ValueError(f"study {self.name!r} has {runs:,} runs; at most {MOST_RUNS:,} can be handled")
+        for kind, items in (("task", self.tasks), ("seed", self.seeds), ("method", names)):
+            _require_distinct(self.name, kind, items)
+        _require_distinct(self.name, "task's folder", [folder_name(task) for task in self.tasks])
+        for name in [self.name, *names]:
+            if not name or folder_name(name) != name or name.startswith("."):
+                raise ValueError(f"the name {name!r} cannot be a folder; use letters, digits, '-' and '_'")
+        if self.baseline not in names:
+            raise unknown_name("baseline", self.baseline, names)
+        if self.criterion not in CRITERIA:
+            raise unknown_name("criterion", self.criterion, CRITERIA)
+        if self.threshold is not None and self.criterion != "steps-to-threshold":
+            raise ValueError(
+                f"threshold {self.threshold:g} has no use with the criterion {self.criterion!r}; "
+                "leave it out, or declare criterion = 'steps-to-threshold'"
+            )
+        for task in self.steps:
+            if task not in self.tasks:
+                raise unknown_name("task in [steps]", task, self.tasks)
+        for key in self.differs:
+            if key in NEVER_DIFFER:
+                raise ValueError(f"methods of a study cannot differ in {key!r}: their runs could not be compared")
+            if key not in CONFIG_KEYS:
+                raise unknown_name("key in differs", key, CONFIG_KEYS)
+        for method in self.methods:
+            for key in method.values:
+                if key not in self.differs:
+                    declared = ", ".join(self.differs) or "none"
+                    raise ValueError(
+                        f"method {method.name!r} sets {key!r}, but methods of {self.name!r} may differ only in: "
+                        f"{declared}; declare the key in differs, or set it for all in [base]"
+                    )
+        self._require_equal_but_for_declared()
+        if empty := next((task for task in self.tasks if self.iterations(task) < 1), None):
+            rows = self._any_config(empty).batch_size
+            raise ValueError(f"until {self.until} is less than one rollout of {rows} steps on {empty}")
+
+    def _require_equal_but_for_declared(self) -> None:
+        """Presets follow the method too: what they change must be declared as well."""
+        for task in self.tasks:
+            reference = self.config(self.baseline, task, self.seeds[0]).to_dict()
+            for method in self.methods:
+                config = self.config(method.name, task, self.seeds[0]).to_dict()
+                for key in different_keys(reference, config):
+                    if key not in self.differs:
+                        raise ValueError(
+                            f"method {method.name!r} has {key} = {config.get(key)!r} on {task}, the baseline "
+                            f"{reference.get(key)!r}; declare {key!r} in differs, or set it for all in [base]"
+                        )
+
+    def method(self, name: str) -> Method:
+        """Return a method by its name."""
+        for method in self.methods:
+            if method.name == name:
+                return method
+        raise unknown_name("method", name, [method.name for method in self.methods])
+
+    def config(self, method: str, task: str, seed: int) -> Config:
+        """Return the configuration of one cell: the task's preset, then [base], then the method's own keys."""
+        known = self._configs.get((method, task))
+        if known is not None:
+            return dataclasses.replace(known, seed=seed)
+        values = current_keys({**self.base, **self.method(method).values})
+        algo, scheduler = values.get("algo", "ppo"), values.get("scheduler", "ucb")
+        try:
+            standard = preset(task, algo, scheduler)
+            values = resolve(values, preset(task, algo, "fixed").epochs, standard.learning_rate)
+            if task in self.steps:
+                values["steps"] = self.steps[task]
+            config = config_of({**standard.to_dict(), **values, "env": task, "seed": seed}, "its settings")
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"study {self.name!r}, method {method!r} on {task}: {error}") from error
+        self._configs[method, task] = config
+        return config
+
+    @property
+    def budget(self) -> dict[str, int]:
+        """Environment steps of every run, by task: whole iterations, up to `until` where that is set."""
+        return {task: self.iterations(task) * self._any_config(task).batch_size for task in self.tasks}
+
+    def iterations(self, task: str) -> int:
+        """Return the iterations that a run of this study makes on a task."""
+        config = self._any_config(task)
+        return config.iterations if self.until is None else min(config.iterations, self.until // config.batch_size)
+
+    def _any_config(self, task: str) -> Config:
+        return self.config(self.baseline, task, self.seeds[0])
+
+
+def cell_path(directory: Path, method: str, task: str, seed: int) -> Path:
+    """Return the run's folder of one cell."""
+    return directory / "runs" / folder_name(task) / method / f"seed-{seed}"
+
+
+def folder_name(name: str) -> str:
+    """Return a name as it appears in paths."""
+    return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
+
+
+def parse_study(text: str, source: str) -> Study:
+    """Read a study from TOML; every mistake is a `ValueError` of one line that names the source."""
+    table = parse_toml(text, source)
+    try:
+        return _build(table, text)
+    except ValueError as error:
+        raise ValueError(f"{source}: {error}") from error
+
+
+def _build(table: dict[str, Any], text: str) -> Study:
+    for key in table:
+        if key not in KEYS:
+            raise unknown_name("key of a study", key, KEYS)
+    for key in ("name", "tasks", "seeds", "baseline", "methods"):
+        if key not in table:
+            raise ValueError(f"the key {key!r} is missing; a study needs name, tasks, seeds, baseline and [[methods]]")
+    fit(table, SHAPE, "the study")
+    seeds = table["seeds"]
+    if type(seeds) is int:
+        if not 1 <= seeds <= MOST_RUNS:
+            raise ValueError(f"seeds must be between 1 and {MOST_RUNS:,}, or a list of them, got {seeds}")
+        seeds = list(range(1, seeds + 1))
+    _require_list("seeds", seeds, int, "a list of whole numbers, or how many (1, 2, …)")
+    _require_list("tasks", table["tasks"], str, "a list of environments, for example ['minigrid/DoorKey-6x6']")
+    _require_list("methods", table["methods"], dict, "one or more [[methods]] tables")
+    base, until, differs = table.get("base", {}), table.get("until"), table.get("differs", [])
+    if differs:
+        _require_list("differs", differs, str, "a list of configuration keys")
+    if until is not None and (type(until) is not int or until < 1):
+        raise ValueError(f"until must be a whole number of environment steps ≥ 1, got {until!r}")
+    threshold = table.get("threshold")
+    steps = table.get("steps", {})
+    if not isinstance(steps, dict) or not all(type(value) is int and value >= 1 for value in steps.values()):
+        raise ValueError(f"[steps] must give whole numbers of environment steps by task, got {steps!r}")
+    for key in base:
+        if key in ("env", "seed") or key not in CONFIG_KEYS:
+            raise unknown_name("key in [base]", key, [name for name in CONFIG_KEYS if name not in ("env", "seed")])
+    return Study(
+        name=table["name"],
+        title=table.get("title", table["name"]),
+        tasks=tuple(table["tasks"]),
+        seeds=tuple(seeds),
+        methods=tuple(_method(values) for values in table["methods"]),
+        baseline=table["baseline"],
+        differs=tuple(dict.fromkeys(now for key in differs for now in FORMER_DIFFERENCES.get(key, (key,)))),
+        base=base,
+        steps=steps,
+        until=until,
+        criterion=table.get("criterion", "final-score"),
+        threshold=None if threshold is None else float(threshold),
+        text=text,
+    )
+
+
+def _method(values: dict[str, Any]) -> Method:
+    if not isinstance(values.get("name"), str):
+        raise ValueError(f"every method needs a name, got {values!r}")
+    own = {key: value for key, value in values.items() if key not in ("name", "label")}
+    for key in own:
+        if key not in CONFIG_KEYS:
+            raise unknown_name(f"key of method {values['name']!r}", key, CONFIG_KEYS)
+    return Method(values["name"], str(values.get("label", values["name"])), current_keys(own))
+
+
+def shipped_studies() -> tuple[str, ...]:
+    """Return the names of the studies that come with the package."""
+    folder = resources.files("adept.studies") / "data"
+    return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")))
+
+
+def load_study(name_or_file: str) -> Study:
+    """Return a shipped study by name, or one from a TOML file."""
+    path = Path(name_or_file)
+    if path.suffix == ".toml" or path.is_file():
+        return parse_study(read_text(path), str(path))
+    if name_or_file not in shipped_studies():
+        raise unknown_name("study", name_or_file, shipped_studies())
+    text = (resources.files("adept.studies") / "data" / f"{name_or_file}.toml").read_text(encoding="utf-8")
+    return parse_study(text, f"study {name_or_file}")
+
+
+def require_continuation(old: Study, new: Study, where: str) -> None:
+    """Refuse a study that contradicts the one a folder was started with; more of everything is allowed.
+
+    Titles, labels and the study's name may change: they decide no number.
+    """
+    changes = []
+    for kind, before, after in (
+        ("tasks", old.tasks, new.tasks),
+        ("seeds", old.seeds, new.seeds),
+        ("methods", [method.name for method in old.methods], [method.name for method in new.methods]),
+    ):
+        if lost := [str(item) for item in before if item not in after]:
+            changes.append(f"{kind} without {', '.join(lost)}")
+    if old.baseline != new.baseline:
+        changes.append(f"baseline {old.baseline} → {new.baseline}")
+    if new.until is not None and (old.until is None or new.until < old.until):
+        changes.append(f"until {old.until or 'the end'} → {new.until}")
+    changes += _changed_values(old, new)
+    if changes:
+        raise ValueError(
+            f"{where} holds a study that this one does not continue ({'; '.join(changes)}); choose another --out"
+        )
+
+
+def _changed_values(old: Study, new: Study) -> list[str]:
+    seen: dict[str, None] = {}
+    names = [method.name for method in new.methods]
+    for method in old.methods:
+        for task in old.tasks:
+            if method.name in names and task in new.tasks:
+                before = old.config(method.name, task, old.seeds[0]).to_dict()
+                after = new.config(method.name, task, old.seeds[0]).to_dict()
+                for key in different_keys(before, after):
+                    seen[f"{method.name}: {key} {before.get(key)!r} → {after.get(key)!r}"] = None
+    return list(seen)
+
+
+def different_keys(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    """Return the keys whose values differ, in order."""
+    return [key for key in {**first, **second} if first.get(key) != second.get(key)]
+
+
+def _require_distinct(study: str, kind: str, items: Iterable[Any]) -> None:
+    seen: set[Any] = set()
+    for item in items:
+        if item in seen:
+            raise ValueError(f"study {study!r} names the {kind} {item!r} twice")
+        seen.add(item)
+    if not seen:
+        raise ValueError(f"study {study!r} has no {kind}; name at least one")
+
+
+def _require_list(name: str, value: Any, kind: type, allowed: str) -> None:
+    if not isinstance(value, list) or not value or not all(type(item) is kind for item in value):
+        raise ValueError(f"{name} must be {allowed}, got {value!r}")

@@ -1,0 +1,223 @@
+"""What a study's folder holds: the state, configuration and records of every cell, from run folders or packed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from adept.config import Config
+from adept.runs.records import (
+    STATES,
+    Columns,
+    config_of,
+    read_config,
+    read_energy,
+    read_evaluations,
+    read_iterations,
+    read_starts,
+    read_status,
+)
+from adept.runs.safe_io import read_text
+from adept.studies.grid import Study, cell_path, different_keys, parse_study
+from adept.studies.packing import FILE, PackedRun, read_pack, rounded, write_pack
+
+Key = tuple[str, str, int]
+ABSOLUTE = re.compile(r"(?<!\S)/\S*/([^\s/]+)")
+"""A word that is an absolute path; the group is its last part."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of the grid."""
+
+    method: str
+    task: str
+    seed: int
+    state: str
+    """done, running, interrupted, failed or missing"""
+    path: Path
+    config: Config
+    """as the study declares it"""
+    error: str | None = None
+
+    @property
+    def key(self) -> Key:
+        """Method, task and seed."""
+        return self.method, self.task, self.seed
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A key in which a run is not what it must be to be compared."""
+
+    key: str
+    value: Any
+    expected: Any
+    path: Path
+    against: Path
+    """what it was compared with: another run, or the study's declaration"""
+
+    def __str__(self) -> str:
+        return f"{self.key} is {self.value!r} in {self.path} and {self.expected!r} in {self.against}"
+
+
+@dataclass(frozen=True)
+class StudyResults:
+    """A study and its cells, in the order in which they are run: seed by seed, then by task and method."""
+
+    study: Study
+    directory: Path
+    cells: tuple[Cell, ...]
+    packed: Mapping[Key, PackedRun] = dataclasses.field(default_factory=dict, repr=False)
+
+    def cell(self, method: str, task: str, seed: int) -> Cell:
+        """Return one cell."""
+        return next(cell for cell in self.cells if cell.key == (method, task, seed))
+
+    def curve(self, cell: Cell) -> Columns:
+        """Return the columns of a run's iterations; empty where it has none.
+
+        Numbers have the digits that packing keeps, wherever they come from.
+        """
+        if (run := self._packed(cell)) is not None:
+            return run.columns
+        return rounded(read_iterations(cell.path))
+
+    def evaluations(self, cell: Cell) -> list[dict[str, str]]:
+        """Return the rows of a run's evaluations."""
+        run = self._packed(cell)
+        return read_evaluations(cell.path) if run is None else list(run.evaluations)
+
+    def recorded_config(self, cell: Cell) -> Config | None:
+        """Return the configuration that the run itself recorded, or None where there is no run."""
+        if (run := self._packed(cell)) is not None:
+            return config_of(run.config, f"{self.directory / FILE}, {cell.method} on {cell.task}")
+        return read_config(cell.path) if (cell.path / "config.json").exists() else None
+
+    def starts(self, cell: Cell) -> list[dict[str, Any]]:
+        """Return what each process that worked on the run said of itself and its machine."""
+        run = self._packed(cell)
+        return read_starts(cell.path) if run is None else list(run.starts)
+
+    def energy(self, cell: Cell) -> dict[str, Any] | None:
+        """Return the run's measured energy, or None where it was not measured."""
+        run = self._packed(cell)
+        return read_energy(cell.path) if run is None else run.energy
+
+    def counts(self) -> dict[str, int]:
+        """Return how many cells are in each state."""
+        found = Counter(cell.state for cell in self.cells)
+        return {state: found[state] for state in STATES}
+
+    def _packed(self, cell: Cell) -> PackedRun | None:
+        return None if (cell.path / "config.json").exists() else self.packed.get(cell.key)
+
+
+def load_results(directory: Path) -> StudyResults:
+    """Read the study of a folder and the state of its cells; a run's own folder goes before a packed one."""
+    file = directory / "study.toml"
+    if not file.is_file():
+        raise ValueError(
+            f"{directory} is not a study's folder: it has no study.toml; start one with: adept study NAME --out DIR"
+        )
+    text = read_text(file)
+    return results_of(parse_study(text, str(file)), directory)
+
+
+def results_of(study: Study, directory: Path) -> StudyResults:
+    """Return the cells of a study as they stand in a folder."""
+    packed = read_pack(directory / FILE) if (directory / FILE).exists() else {}
+    cells = []
+    for seed in study.seeds:
+        for task in study.tasks:
+            for method in study.methods:
+                path = cell_path(directory, method.name, task, seed)
+                key = (method.name, task, seed)
+                status = read_status(path)
+                if not (path / "config.json").exists() and key in packed:
+                    status = packed[key].status
+                config = study.config(*key)
+                state = state_of(status, None if study.until is None else study.iterations(task))
+                cells.append(Cell(*key, state, path, config, status.get("error") if state == "failed" else None))
+    return StudyResults(study, directory, tuple(cells), packed)
+
+
+def state_of(status: Mapping[str, Any], pause: int | None) -> str:
+    """Return a cell's state: a run that has been paused at the iteration where the study pauses it is done."""
+    if pause is not None and status["state"] == "interrupted" and status.get("iteration", 0) >= pause:
+        return "done"
+    return str(status["state"])
+
+
+def undeclared_differences(results: StudyResults) -> list[Difference]:
+    """Compare the recorded configurations of one task and seed; return what differs beyond the declared keys.
+
+    A run is also compared with what the study declares for its cell.
+    """
+    found = []
+    for task in results.study.tasks:
+        for seed in results.study.seeds:
+            cells = {cell.method: cell for cell in results.cells if (cell.task, cell.seed) == (task, seed)}
+            recorded = {
+                method: config.to_dict()
+                for method, cell in cells.items()
+                if (config := results.recorded_config(cell)) is not None
+            }
+            if not recorded:
+                continue
+            reference = results.study.baseline if results.study.baseline in recorded else next(iter(recorded))
+            for method, values in recorded.items():
+                declared = results.study.config(method, task, seed).to_dict()
+                for against, other, allowed in (
+                    (cells[reference].path, recorded[reference], results.study.differs),
+                    (results.directory / "study.toml", declared, ()),
+                ):
+                    found += [
+                        Difference(key, values.get(key), other.get(key), cells[method].path, against)
+                        for key in different_keys(values, other)
+                        if key not in allowed
+                    ]
+    return found
+
+
+def pack(directory: Path) -> Path:
+    """Write the records of a study's folder into one small file beside study.toml, and return its path.
+
+    With that file the run folders can go: results, reports and further runs read it in their place.
+    """
+    results = load_results(directory)
+    runs = []
+    for cell in results.cells:
+        if cell.state == "missing":
+            continue
+        old = results.packed.get(cell.key)
+        if not (cell.path / "config.json").exists():
+            assert old is not None
+            runs.append(old)
+            continue
+        status = read_status(cell.path)
+        if status["state"] == "running":
+            raise ValueError(f"{cell.path} is being written; stop the study before packing it")
+        config = results.recorded_config(cell)
+        assert config is not None
+        runs.append(
+            PackedRun(
+                *cell.key, status, json.loads(config.to_json()), results.evaluations(cell),
+                results.starts(cell), results.energy(cell), results.curve(cell),
+            )
+        )  # fmt: skip
+    path = directory / FILE
+    write_pack(path, [_portable(run) for run in runs])
+    return path
+
+
+def _portable(run: PackedRun) -> PackedRun:
+    """Return a run whose commands name files and folders without their place, which means nothing elsewhere."""
+    starts = [{**start, "command": ABSOLUTE.sub(r"\1", start.get("command", ""))} for start in run.starts]
+    return dataclasses.replace(run, starts=starts)

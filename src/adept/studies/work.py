@@ -1,0 +1,106 @@
+"""One cell's work, the same in every engine: wait until the run is free, then start or continue it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from adept.config import Config, Execution
+from adept.runs.energy import EnergyMeter
+from adept.runs.imports import import_named, named_environments, named_schedulers, require_trust
+from adept.runs.records import CHECKPOINT_SECONDS, RunFolder, read_status
+
+PATIENCE_SECONDS = 60.0
+"""How long a run held by another process is waited for: one whose driver or node was lost lets go soon."""
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One cell to be run; a driver tells jobs apart by identity."""
+
+    method: str
+    task: str
+    seed: int
+    path: Path
+    config: Config
+    until: int | None
+    iterations: int
+    """iterations to be reached"""
+
+    def __str__(self) -> str:
+        return f"{self.task} · {self.method} · seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How cells are carried out."""
+
+    execution: Execution = field(default_factory=Execution)
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
+    test_episodes: int | None = None
+    """episodes on test levels at the end of a run; by default 100 where there are such levels"""
+    energy: bool = False
+    trust: bool = False
+    """import the code that the study's file names: schedulers and environments as package.module:Name"""
+    command: tuple[str, ...] = ()
+    """the command that started the study, for the records"""
+
+
+def run_job(job: Job, settings: Settings, on_record: Callable[[Any], None] | None = None) -> str:
+    """Start or continue a cell's run, and return the state that it ends in."""
+    from adept.runs.runner import run_one  # here, so that a driver needs no PyTorch to list or monitor cells
+
+    named = [*named_schedulers(job.config), *named_environments(job.config)]
+    require_trust(named, settings.trust, f"the study's {job}")
+    import_named(named)
+    wait_until_free(job.path)
+    if settings.command:
+        sys.argv = list(settings.command)
+    with EnergyMeter(job.path, enabled=settings.energy) as meter:
+
+        def record(row: Any) -> None:
+            meter.tick()
+            if on_record is not None:
+                on_record(row)
+
+        summary = run_one(
+            job.config, job.path, settings.execution, on_record=record,
+            checkpoint_seconds=settings.checkpoint_seconds, until=job.until, test_episodes=settings.test_episodes,
+        )  # fmt: skip
+    paused = job.until is not None and summary.get("iteration", 0) >= job.iterations
+    return "done" if paused else str(summary["state"])
+
+
+def wait_until_free(path: Path) -> None:
+    """Wait while another process holds the run, up to some patience."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while read_status(path)["state"] == "running" and time.monotonic() < deadline:
+        time.sleep(0.2)
+
+
+def mark_failed(job: Job, error: str) -> None:
+    """Write the error into the run's status, unless the folder is another run's or another process holds it."""
+    try:
+        folder = RunFolder(job.path, job.config)
+    except ValueError:
+        return
+    try:
+        folder.set_status("failed", error=error)
+    finally:
+        folder.close()
+
+
+def last_iteration(path: Path) -> int:
+    """Return the iteration of the last whole row of a run, reading only the file's end."""
+    try:
+        with open(path / "iterations.csv", "rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - 4096))
+            lines = file.read().split(b"\n")[:-1]
+        return int(float(lines[-1].split(b",")[0]))
+    except (OSError, ValueError, IndexError):
+        return 0
