@@ -35,7 +35,7 @@ from adept.config import Config, Execution  # noqa: E402
 from adept.hindsight.advice import Advice  # noqa: E402
 from adept.presets import preset  # noqa: E402
 from adept.runs.advice import advice_of  # noqa: E402
-from adept.runs.records import Columns
+from adept.runs.records import Columns  # noqa: E402
 from adept.training import train  # noqa: E402
 from benchmarks.page import write  # noqa: E402
 

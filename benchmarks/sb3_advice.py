@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from adept.runs.records import FORMER_COLUMNS
 from benchmarks.page import write
 from benchmarks.sb3_record import recorder
 

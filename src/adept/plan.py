@@ -81,13 +81,14 @@ class Planner:
     def plan(self, iteration: int, rollout: Rollout, verdict: Verdict | None = None) -> Plan:
         """Credit the previous choices with what this rollout tells of them, and make the next plan."""
         config, reward = self._config, self.reward(rollout)
+        decayed = 1 - iteration / config.iterations if config.learning_rate_decay else 1.0
         if self.scheduler is not None:
             self._choice = Choice(self.scheduler.step(reward))
         elif self.controller is not None:
-            self._choice = self.controller.step(self._evidence(rollout, verdict))
+            evidence = self._evidence(rollout, verdict)
+            self._choice = self.controller.step(evidence and replace(evidence, decayed=decayed))
         if self.augmentation_scheduler is not None:
             self._augmentation = self.augmentation_scheduler.step(reward)
-        decayed = 1 - iteration / config.iterations if config.learning_rate_decay else 1.0
         scheduled, choice = config.learning_rate * decayed, self._choice
         return replace(
             preset_plan(config, choice.epochs, scheduled * choice.lr_scale),
@@ -120,6 +121,18 @@ class Planner:
     def stops(self, epoch: Epoch) -> bool:
         """Return whether the controller's guard ends the update with this epoch undone."""
         return self.controller is not None and self.controller.stops(epoch["approx_kl"])
+
+    def retries(self, epoch: Epoch) -> float | None:
+        """Return the factor of the learning rate with which an undone epoch is tried again; None: the update ends."""
+        return None if self.controller is None else self.controller.retry(epoch["approx_kl"])
+
+    def repeats(self, epoch: Epoch) -> float | None:
+        """Return the factor of the learning rate with which the whole update is made again; None: it stays."""
+        return None if self.controller is None else self.controller.repeat(epoch["approx_kl"])
+
+    def passes(self, epoch: Epoch) -> bool:
+        """Return whether the controller ends the update after this epoch, which stands."""
+        return self.controller is not None and self.controller.passes(epoch["approx_kl"])
 
     def finish(self, epoch: Epoch) -> None:
         """Take note of the last epoch of an update, part of the evidence for the next plan."""

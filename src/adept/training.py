@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Protocol
 
 import torch
@@ -47,6 +48,58 @@ def train(config: Config, execution: Execution | None = None) -> Iterator[Record
         trainer.close()
 
 
+class Update:
+    """The epochs of one update: all that were made, and those that still stand."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        """the plan, at the learning rate of the last epoch"""
+        self.made: list[Epoch] = []
+        self.kept: list[Epoch] = []
+        self.undone = False
+        """whether the guard undid the last epoch, and it was not tried again"""
+
+    def add(self, epoch: Epoch) -> None:
+        """Take an epoch in; its number counts those that stand before it."""
+        epoch.index = len(self.kept) + 1
+        self.made.append(epoch)
+        self.kept.append(epoch)
+
+    def undo(self, factor: float | None) -> None:
+        """Drop the last epoch, which is tried again at another learning rate; with None the update ends with it."""
+        self.undone = factor is None
+        if factor is not None:
+            self.kept.pop()
+            self._scale(factor)
+
+    def restart(self, factor: float) -> None:
+        """Drop all epochs, which are made again at another learning rate."""
+        self.kept, self.undone = [], False
+        self._scale(factor)
+
+    def rest(self) -> Plan:
+        """Return the plan of the epochs that are left."""
+        return replace(self.plan, epochs=self.plan.epochs - len(self.kept))
+
+    def _scale(self, factor: float) -> None:
+        critic = self.plan.critic_learning_rate
+        self.plan = replace(
+            self.plan,
+            learning_rate=self.plan.learning_rate * factor,
+            critic_learning_rate=None if critic is None else critic * factor,
+        )
+
+    @property
+    def last(self) -> Epoch:
+        """The last epoch, undone or not."""
+        return self.kept[-1]
+
+    @property
+    def shown(self) -> list[Epoch]:
+        """The epochs that metrics are of."""
+        return self.kept
+
+
 class Trainer:
     """One run in the making. Iterate over it for records; between two of them its whole state can be taken."""
 
@@ -85,14 +138,14 @@ class Trainer:
             verdict = self.monitor.judge(self.iteration, rollout, slope=self.planner.wants_slope)
             judged = time.perf_counter()
             plan = self.planner.plan(self.iteration, rollout, verdict)
-            epochs, undone = self._update(rollout, plan)
-            metrics = self._metrics(epochs, undone=undone)
+            update = self._update(rollout, plan)
+            metrics = self._metrics(update)
             updated = time.perf_counter()
-            self._count(rollout, epochs)
+            self._count(rollout, update.made)
             self._seconds += updated - started
             self._processor_seconds += time.process_time() - spent
             yield {
-                **self._progress(rollout, plan, len(epochs)),
+                **self._progress(rollout, update.plan, len(update.made)),
                 **metrics,
                 "flops": self._flops,
                 "seconds": self._seconds,
@@ -133,34 +186,51 @@ class Trainer:
             "learning_rate": plan.learning_rate,
         }
 
-    def _update(self, rollout: Rollout, plan: Plan) -> tuple[list[Epoch], bool]:
+    def _update(self, rollout: Rollout, plan: Plan) -> Update:
         """Carry out a plan, to its end or to the first epoch after which a rule says stop.
 
-        Return the epochs made, and whether the controller's guard undid the last of them.
+        A controller may have the whole update undone and made again at another learning rate.
         """
         seed = stream_seed(self.config.seed, "held-out", self.iteration) if self.rules else 0
-        for rule in self.rules:
-            rollout = rule.start(self.learner, rollout, plan, seed)
-        made: list[Epoch] = []
-        undone = False
-        self.monitor.begin(self.iteration)
-        before = self.learner.snapshot() if self.planner.guards else None
-        for epoch in self.learner.epochs(rollout, plan):
-            made.append(epoch)
-            if before is not None:
-                if undone := self.planner.stops(epoch):
-                    self.learner.restore(before)
-                    break
-                before = self.learner.snapshot()
-            self.monitor.mark(self.iteration, epoch.index, plan.epochs)
-            if any(rule.stop(epoch) for rule in self.rules):
+        start = self.learner.snapshot() if self.planner.guards else None
+        update = Update(plan)
+        while True:
+            rows = rollout
+            for rule in self.rules:
+                rows = rule.start(self.learner, rows, plan, seed)
+            self.monitor.begin(self.iteration)
+            self._attempt(rows, update)
+            factor = self.planner.repeats(update.last)
+            if factor is None or start is None:
                 break
-        self.planner.finish(made[-1])
-        return made, undone
+            self.learner.restore(start)
+            update.restart(factor)
+        self.planner.finish(update.last)
+        return update
 
-    def _metrics(self, epochs: list[Epoch], *, undone: bool) -> Record:
+    def _attempt(self, rollout: Rollout, update: Update) -> None:
+        """Make the epochs of an update; one that the controller's guard undoes is tried again if it says so."""
+        before = self.learner.snapshot() if self.planner.guards else None
+        epochs = self.learner.epochs(rollout, update.plan)
+        while (epoch := next(epochs, None)) is not None:
+            update.add(epoch)
+            if before is not None:
+                if self.planner.stops(epoch):
+                    self.learner.restore(before)
+                    factor = self.planner.retries(epoch)
+                    update.undo(factor)
+                    if factor is None:
+                        return
+                    epochs = self.learner.epochs(rollout, update.rest())
+                    continue
+                before = self.learner.snapshot()
+            self.monitor.mark(self.iteration, epoch.index, update.plan.epochs)
+            if any(rule.stop(epoch) for rule in self.rules) or self.planner.passes(epoch):
+                return
+
+    def _metrics(self, update: Update) -> Record:
         """Return the update's mean metrics; the deviation of the ratio where a rule goes by it."""
-        metrics = mean_metrics(epochs, undone=undone)
+        metrics = mean_metrics(update.shown, undone=update.undone)
         asked = {rule.metric for rule in self.rules}
         return {name: value for name, value in metrics.items() if name != "ratio_deviation" or name in asked}
 

@@ -9,6 +9,7 @@ import inspect
 from typing import Any
 
 from adept.controllers.base import Choice, Controller, Evidence
+from adept.controllers.distance import Distance
 from adept.controllers.hindsight import Hindsight
 from adept.controllers.kl_epochs import KLEpochs
 from adept.controllers.kl_rate import KLRate
@@ -16,6 +17,7 @@ from adept.names import unknown_name
 
 CONTROLLERS: dict[str, type[Controller]] = {
     "hindsight": Hindsight,
+    "distance": Distance,
     "kl-rate": KLRate,
     "kl-epochs": KLEpochs,
 }
@@ -24,6 +26,7 @@ __all__ = [
     "CONTROLLERS",
     "Choice",
     "Controller",
+    "Distance",
     "Evidence",
     "Hindsight",
     "KLEpochs",

@@ -43,6 +43,8 @@ class Evidence:
     """of the next rollout's returns by the critic; well below 0 where advantages are the critic's own errors"""
     gains: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     """by epoch: gain over the parameters before the update, and its standard error"""
+    decayed: float = 1.0
+    """factor of the learning rate's schedule for the next update"""
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,18 @@ class Controller(ABC):
 
     def stops(self, kl: float) -> bool:
         """Return whether the update must end after an epoch with this approximate KL."""
+        return False
+
+    def retry(self, kl: float) -> float | None:
+        """Return the factor of the learning rate with which an undone epoch is tried again; None: the update ends."""
+        return None
+
+    def repeat(self, kl: float) -> float | None:
+        """Return the factor of the learning rate with which the whole update is made again; None: it stays."""
+        return None
+
+    def passes(self, kl: float) -> bool:
+        """Return whether the update is long enough after an epoch with this approximate KL."""
         return False
 
     def diagnostics(self) -> dict[str, float]:

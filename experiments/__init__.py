@@ -1,0 +1,1 @@
+"""Our own questions, a folder each: code beside what it writes."""

@@ -1,0 +1,1 @@
+"""Settings of the hindsight rule, tried on the development tasks from good and bad starts."""
