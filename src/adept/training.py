@@ -145,7 +145,7 @@ class Trainer:
             self._seconds += updated - started
             self._processor_seconds += time.process_time() - spent
             yield {
-                **self._progress(rollout, update.plan, len(update.made)),
+                **self._progress(rollout, update.plan, update.made),
                 **metrics,
                 "flops": self._flops,
                 "seconds": self._seconds,
@@ -167,14 +167,14 @@ class Trainer:
         judging = self.policy_flops * self.monitor.passes + self.values_flops * self.monitor.values_passes
         self._flops += self.forward_flops * passes + judging * self.monitor.rows
 
-    def _progress(self, rollout: Rollout, plan: Plan, epochs_done: int) -> Record:
+    def _progress(self, rollout: Rollout, plan: Plan, epochs: list[Epoch]) -> Record:
         """Return where the run stands, and how it does."""
         reward = self.planner.reward(rollout)
         return {
             "iteration": self.iteration,
             "step": self.iteration * self.config.batch_size,
             "epochs": plan.epochs,
-            "epochs_done": epochs_done,
+            "epochs_done": len(epochs),
             "gradient_steps": self._gradient_steps,
             "reward": math.nan if reward is None else reward,
             "gae_return": rollout.mean_return,
@@ -183,7 +183,7 @@ class Trainer:
             "episodes": self._episodes,
             "score": _mean(tuple(self.collector.recent_returns)),
             "explained_variance": rollout.explained_variance,
-            "learning_rate": plan.learning_rate,
+            "learning_rate": epochs[-1].learning_rate,
         }
 
     def _update(self, rollout: Rollout, plan: Plan) -> Update:
@@ -211,7 +211,7 @@ class Trainer:
     def _attempt(self, rollout: Rollout, update: Update) -> None:
         """Make the epochs of an update; one that the controller's guard undoes is tried again if it says so."""
         before = self.learner.snapshot() if self.planner.guards else None
-        epochs = self.learner.epochs(rollout, update.plan)
+        epochs = self.learner.epochs(rollout, update.plan, self.planner.controller)
         while (epoch := next(epochs, None)) is not None:
             update.add(epoch)
             if before is not None:
@@ -221,7 +221,7 @@ class Trainer:
                     update.undo(factor)
                     if factor is None:
                         return
-                    epochs = self.learner.epochs(rollout, update.rest())
+                    epochs = self.learner.epochs(rollout, update.rest(), self.planner.controller)
                     continue
                 before = self.learner.snapshot()
             self.monitor.mark(self.iteration, epoch.index, update.plan.epochs)

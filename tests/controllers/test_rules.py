@@ -8,7 +8,19 @@ import math
 import numpy as np
 import pytest
 
-from adept.controllers import CONTROLLERS, Choice, Controller, Evidence, Hindsight, KLEpochs, KLRate, make_controller
+from adept.controllers import (
+    CONTROLLERS,
+    AdamRel,
+    Choice,
+    Controller,
+    Evidence,
+    Hindsight,
+    Hypergradient,
+    KLEpochs,
+    KLRate,
+    KLRateMinibatch,
+    make_controller,
+)
 
 INF, NAN = math.inf, math.nan
 
@@ -222,6 +234,66 @@ def test_kl_epochs_by_hand():
     assert _epochs(KLEpochs(4, most=5.0), 3) == [5, 5, 5]
 
 
+def adapted(rule, steps, rate=1e-3):
+    """Return the learning rates of gradient steps, each given as (KL, gradient, direction of the step before)."""
+    rates = []
+    for kl, gradient, direction in steps:
+        vector = None if direction is None else np.array(direction)
+        rate = rule.adapt(rate, kl=kl, gradient=np.array(gradient), direction=vector)
+        rates.append(rate)
+    return rates
+
+
+def by_kl(rule, *kls, rate=1e-3):
+    return adapted(rule, [(kl, [1.0], None) for kl in kls], rate)
+
+
+def test_kl_rate_by_minibatch_by_hand():
+    rule = KLRateMinibatch(3, target=0.01)
+    # Far below, within a factor 2 on both sides, above twice the target, not known, infinite.
+    rates = by_kl(rule, 0.0, 0.005, 0.02, 0.0201, 0.0049, NAN, INF)
+    assert rates == pytest.approx([1.5e-3, 1.5e-3, 1.5e-3, 1e-3, 1.5e-3, 1.5e-3, 1e-3])
+    by_kl(rule, 0.001, 0.001)
+    assert rule.step(Evidence(kl=9.0)) == Choice(3, pytest.approx(1.5**2))  # an update's KL does not count
+    assert by_kl(KLRateMinibatch(3), *[1e-4] * 9)[-1] == 1e-2
+    assert by_kl(KLRateMinibatch(3), *[1.0] * 20)[-1] == 1e-5
+    # Beyond the bounds a step in the other direction comes back to them, as in rsl_rl.
+    assert by_kl(KLRateMinibatch(3), 1e-4, rate=0.03) == [1e-2]
+    assert by_kl(KLRateMinibatch(3), 1.0, rate=1e-6) == [1e-5]
+    assert by_kl(KLRateMinibatch(3, target=0.02), 0.0201, 0.0401) == pytest.approx([1e-3, 1e-3 / 1.5])
+
+
+def test_hypergradient_by_hand():
+    # ⟨g, u⟩ = -3 with lengths 5 and 1, then 8 with 5 and 2, then 0; before the first step there is no direction.
+    steps = [
+        (0, [3.0, 4.0], None),
+        (0, [3.0, 4.0], [-1.0, 0.0]),
+        (0, [3.0, 4.0], [0.0, 2.0]),
+        (0, [1.0, 0.0], [0.0, 1.0]),
+    ]
+    one, two = 1e-3 * (1 + 0.02 * 0.6), 1e-3 * (1 + 0.02 * 0.6) * (1 - 0.02 * 0.8)
+    rule = Hypergradient(4)
+    assert adapted(rule, steps) == pytest.approx([1e-3, one, two, two], rel=1e-12)
+    assert rule.step(None) == Choice(4, pytest.approx(two / 1e-3))
+    additive = Hypergradient(4, form="additive", beta=1e-5)
+    assert adapted(additive, steps) == pytest.approx([1e-3, 1.03e-3, 0.95e-3, 0.95e-3])
+    # A gradient of nothing and one that is not finite leave the rate; bounds hold.
+    silent = [(0, [0.0, 0.0], [1.0, 0.0]), (0, [NAN, 0.0], [1.0, 0.0])]
+    assert adapted(Hypergradient(4), silent) == [1e-3, 1e-3]
+    back, on = [(0, [1.0], [1.0])] * 3, [(0, [1.0], [-1.0])] * 500
+    assert adapted(Hypergradient(4, form="additive", beta=0.5), back)[-1] == 1e-8
+    assert adapted(Hypergradient(4), on)[-1] == 0.1
+    with pytest.raises(ValueError, match="multiplicative, additive"):
+        Hypergradient(4, form="other")
+
+
+def test_adam_rel_leaves_epochs_and_rate():
+    rule = AdamRel(3)
+    assert rule.resets_steps
+    assert rule.step(Evidence(kl=1.0)) == Choice(3, 1.0)
+    assert by_kl(rule, 1.0, 0.0) == [1e-3, 1e-3]
+
+
 def _epochs(rule, count):
     return [rule.step(Evidence(kl=1e-4)).epochs for _ in range(count)]
 
@@ -251,14 +323,14 @@ def test_a_state_that_does_not_fit_changes_nothing(name):
     rule = make_controller(name, 5)
     rule.step(EVIDENCE[0])
     good = rule.state_dict()
-    key = next(iter(good["rule"]))
+    keys = list(good["rule"])[:1]
     broken = [
         {},
         {**good, "epochs": 6},
         {**good, "controller": "Other"},
         {**good, "options": {**good["options"], "target": 9.0}},
-        {**good, "rule": {}},
-        *({**good, "rule": {**good["rule"], key: value}} for value in (NAN, INF, "1", None, 1e99)),
+        {**good, "rule": {"other": 1.0}},
+        *({**good, "rule": {**good["rule"], key: value}} for key in keys for value in (NAN, INF, "1", None, 1e99)),
         [],
     ]
     for state in broken:

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,11 @@ from adept.plan import Plan
 from adept.rollout import VALUE_CHUNK, Rollout
 from adept.seeding import generator
 
+if TYPE_CHECKING:
+    from adept.controllers import Controller
+
+BETAS, EPSILON = (0.9, 0.999), 1e-5
+"""Adam's constants."""
 IMAGE_CHUNK = 64
 """Rows of one forward and backward pass of an image network on the CPU: more only costs memory and cache."""
 
@@ -52,11 +57,15 @@ class Epoch(Mapping[str, float]):
     """One pass over a rollout: its number within the update, its gradient steps, their rows, mean metrics by name.
 
     The metrics stay on the device until the first of them is read: that alone waits for a GPU.
+    `learning_rate` is that of the last gradient step.
     """
 
-    def __init__(self, index: int, gradient_steps: int, rows: int, names: tuple[str, ...], means: Tensor) -> None:
+    def __init__(
+        self, index: int, gradient_steps: int, rows: int, names: tuple[str, ...], means: Tensor,
+        learning_rate: float = math.nan,
+    ) -> None:  # fmt: skip
         self.index, self.gradient_steps, self.rows = index, gradient_steps, rows
-        self.names, self.means = names, means
+        self.names, self.means, self.learning_rate = names, means, learning_rate
         self._read: dict[str, float] | None = None
 
     def _metrics(self) -> dict[str, float]:
@@ -87,8 +96,11 @@ class Learner(Protocol):
 
     network: ActorCritic
 
-    def epochs(self, rollout: Rollout, plan: Plan) -> Iterator[Epoch]:
-        """Make at most `plan.epochs` passes over the rollout, one each time the iterator is advanced."""
+    def epochs(self, rollout: Rollout, plan: Plan, rule: Controller | None = None) -> Iterator[Epoch]:
+        """Make at most `plan.epochs` passes over the rollout, one each time the iterator is advanced.
+
+        A rule may set the learning rate of every gradient step, or Adam's step count to 0 before the first.
+        """
 
     def parameters(self) -> Tensor:
         """Return a copy of the parameters as one vector."""
@@ -125,23 +137,29 @@ class ReferenceLearner:
         only = set(map(id, critic))
         rest = [parameter for parameter in network.parameters() if id(parameter) not in only]
         groups = [{"params": rest}, {"params": critic}]
-        self._optimizer = torch.optim.Adam(groups, eps=1e-5, fused=True)  # its rates are the plan's
+        self._optimizer = torch.optim.Adam(groups, betas=BETAS, eps=EPSILON, fused=True)  # its rates are the plan's
         self._rng = generator(config.seed, "minibatches")
         images_on_cpu = device.type == "cpu" and isinstance(network, ImpalaNetwork)
         self._chunk = IMAGE_CHUNK if images_on_cpu else config.minibatch_size
 
-    def epochs(self, rollout: Rollout, plan: Plan) -> Iterator[Epoch]:
+    def epochs(self, rollout: Rollout, plan: Plan, rule: Controller | None = None) -> Iterator[Epoch]:
         """Make at most `plan.epochs` passes over the rollout."""
-        rate, critic = plan.learning_rate, plan.critic_learning_rate
-        rates = (rate, rate if critic is None else critic)
-        for group, own in zip(self._optimizer.param_groups, rates, strict=True):
-            group["lr"] = own
+        self._set_rates(plan.learning_rate, plan.critic_learning_rate)
+        if rule is not None and rule.resets_steps:
+            for state in self._optimizer.state.values():
+                state["step"].zero_()
+        adapts = rule if rule is not None and rule.adapts_minibatches else None
         for index in range(1, plan.epochs + 1):
             minibatches = self._minibatches(rollout)
-            steps = [self._gradient_step(rollout, rows, plan) for rows in minibatches]
+            steps = [self._gradient_step(rollout, rows, plan, adapts) for rows in minibatches]
             # One stack per epoch, averaged on the device: nothing waits for the numbers until they are asked for.
             means = torch.stack([torch.stack(list(metrics.values())) for metrics in steps]).mean(0)
-            yield Epoch(index, len(steps), sum(map(len, minibatches)), tuple(steps[0]), means)
+            rate = self._optimizer.param_groups[0]["lr"]
+            yield Epoch(index, len(steps), sum(map(len, minibatches)), tuple(steps[0]), means, rate)
+
+    def _set_rates(self, rate: float, critic: float | None) -> None:
+        for group, own in zip(self._optimizer.param_groups, (rate, rate if critic is None else critic), strict=True):
+            group["lr"] = own
 
     def _minibatches(self, rollout: Rollout) -> list[Tensor]:
         """Return the rows of each minibatch, whole ones: of rows that are left over, each epoch leaves out others."""
@@ -149,7 +167,9 @@ class ReferenceLearner:
         size = min(self._config.minibatch_size, len(order))
         return [order[start : start + size] for start in range(0, len(order) - size + 1, size)]
 
-    def _gradient_step(self, rollout: Rollout, rows: Tensor, plan: Plan) -> dict[str, Tensor]:
+    def _gradient_step(
+        self, rollout: Rollout, rows: Tensor, plan: Plan, rule: Controller | None = None
+    ) -> dict[str, Tensor]:
         """Make one gradient step on some rows; return its metrics."""
         minibatch = take_rows(rollout, rows)
         self._optimizer.zero_grad(set_to_none=True)
@@ -162,8 +182,22 @@ class ReferenceLearner:
             for name, value in metrics.items():
                 totals[name] = totals.get(name, torch.zeros((), device=self._device)) + value * share
         totals["gradient_norm"] = nn.utils.clip_grad_norm_(self.network.parameters(), self._config.max_gradient_norm)
+        if rule is not None:
+            gradient = torch.cat([each.grad.flatten() for each in self.network.parameters() if each.grad is not None])
+            rate, kl = self._optimizer.param_groups[0]["lr"], totals["approx_kl"]
+            rate = rule.adapt(rate, kl=kl, gradient=gradient, direction=self._direction())
+            self._set_rates(rate, plan.critic_learning_rate)
         self._optimizer.step()
         return totals
+
+    def _direction(self) -> Tensor | None:
+        """Return Adam's last step over its learning rate, as one vector; None before the first."""
+        moments = self.snapshot().moments
+        if moments is None:
+            return None
+        mean, square, steps = moments
+        first, second = (1 - beta ** float(steps) for beta in BETAS)
+        return -(mean / first) / ((square / second).sqrt_() + EPSILON)
 
     def parameters(self) -> Tensor:
         """Return a copy of the parameters as one vector."""

@@ -8,29 +8,38 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from adept.controllers.adam_rel import AdamRel
 from adept.controllers.base import Choice, Controller, Evidence
 from adept.controllers.distance import Distance
 from adept.controllers.hindsight import Hindsight
+from adept.controllers.hypergradient import Hypergradient
 from adept.controllers.kl_epochs import KLEpochs
 from adept.controllers.kl_rate import KLRate
+from adept.controllers.kl_rate_minibatch import KLRateMinibatch
 from adept.names import unknown_name
 
 CONTROLLERS: dict[str, type[Controller]] = {
     "hindsight": Hindsight,
     "distance": Distance,
     "kl-rate": KLRate,
+    "kl-rate-minibatch": KLRateMinibatch,
     "kl-epochs": KLEpochs,
+    "hypergradient": Hypergradient,
+    "adam-rel": AdamRel,
 }
 
 __all__ = [
     "CONTROLLERS",
+    "AdamRel",
     "Choice",
     "Controller",
     "Distance",
     "Evidence",
     "Hindsight",
+    "Hypergradient",
     "KLEpochs",
     "KLRate",
+    "KLRateMinibatch",
     "controller_options",
     "make_controller",
 ]

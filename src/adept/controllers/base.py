@@ -7,7 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, SupportsFloat
 
 from adept.schedulers.saved import mapping
 from adept.schedulers.validation import whole_number
@@ -65,12 +65,19 @@ class Choice:
         return min(scheduled * self.critic_lr_scale, max(rate, FASTEST_CRITIC))
 
 
+class Vector(Protocol):
+    """A flat array or tensor, on any device."""
+
+    def __matmul__(self, other: Any, /) -> Any:
+        """Return the scalar product."""
+
+
 class Controller(ABC):
     """Set epochs and learning-rate factor (scale) of every update from measurements of the last one.
 
     A new rule implements `_choose`, `_state` and `_restore`. Override `options` if it has options, `diagnostics` if it
-    has numbers to plot, and `stops` if it guards an update. Numbers that are not finite reach `_choose` as None, except
-    for an infinite KL, which a guard must see.
+    has numbers to plot, `stops` if it guards an update, and `adapt` if it sets the learning rate of gradient steps.
+    Numbers that are not finite reach `_choose` as None, except for an infinite KL, which a guard must see.
 
     Args:
         epochs: epochs per update that the rule starts from, K ≥ 1.
@@ -81,6 +88,10 @@ class Controller(ABC):
     """whether the rule wants `Evidence.slope_z` after every update: two forward passes of the policy"""
     guards: ClassVar[bool] = False
     """whether `stops` may end an update; where the loop can, it then undoes the epoch that went too far"""
+    adapts_minibatches: ClassVar[bool] = False
+    """whether `adapt` sets the learning rate of every gradient step; the trainer alone asks it"""
+    resets_steps: ClassVar[bool] = False
+    """whether Adam's step count starts at 0 with every update, its moments kept; the trainer alone does it"""
 
     def __init__(self, epochs: int, *, seed: int = 0) -> None:
         self._epochs = whole_number("epochs", epochs, at_least=1, example=10)
@@ -123,6 +134,28 @@ class Controller(ABC):
     def passes(self, kl: float) -> bool:
         """Return whether the update is long enough after an epoch with this approximate KL."""
         return False
+
+    def adapt(self, rate: float, *, kl: SupportsFloat, gradient: Vector, direction: Vector | None) -> float:
+        """Return the learning rate of the next gradient step, given that of the one before.
+
+        At the first step of an update `rate` is the scheduled learning rate times `Choice.lr_scale`.
+
+        Args:
+            rate: learning rate of the step before.
+            kl: the minibatch's approximate KL before the step, mean (ρ - 1) - ln ρ.
+            gradient: the gradient of all parameters, clipped.
+            direction: Adam's last step over its learning rate, -m̂/(√v̂ + ε); None before the first.
+        """
+        return rate
+
+    @classmethod
+    def require_updates(cls, name: str) -> None:
+        """Raise `ValueError` where a rule acts within updates, which only the trainer lets it do."""
+        if cls.adapts_minibatches or cls.resets_steps:
+            raise ValueError(
+                f"{name!r} acts on every gradient step, which only `adept train` and studies let it do; "
+                "use a rule that acts once per update, such as 'kl-rate' or 'hindsight'"
+            )
 
     def diagnostics(self) -> dict[str, float]:
         """Return numbers to plot, by name."""

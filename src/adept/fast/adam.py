@@ -9,8 +9,8 @@ from itertools import groupby
 import torch
 from torch import Tensor, nn
 
-BETAS = (0.9, 0.999)
-EPSILON = 1e-5
+from adept.algorithms.learner import BETAS, EPSILON
+
 _ALIGNMENT = 16
 """Numbers of float32 in 64 bytes: where vector instructions like a tensor to begin."""
 
@@ -52,6 +52,13 @@ class FlatAdam:
         if norm + 1e-6 > limit:
             self.gradient.mul_(limit / (norm + 1e-6))
         return norm
+
+    def direction(self) -> Tensor | None:
+        """Return the last step over its learning rate, -(m/(1-β₁ᵗ)) / (√(v/(1-β₂ᵗ)) + ε); None before the first."""
+        if not self.steps:
+            return None
+        first, second = (1 - beta**self.steps for beta in BETAS)
+        return -(self.mean / first) / ((self.square / second).sqrt_() + EPSILON)
 
     def step(self, learning_rate: float, apart: float | None = None) -> None:
         """Follow the gradient: θ -= α·(m/(1-β₁ᵗ)) / (√(v/(1-β₂ᵗ)) + ε), with another α for what is apart."""

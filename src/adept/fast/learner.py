@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -22,6 +22,9 @@ from adept.networks import ActorCritic, MiniGridNetwork
 from adept.plan import Plan
 from adept.rollout import VALUE_CHUNK, Rollout
 from adept.seeding import generator
+
+if TYPE_CHECKING:
+    from adept.controllers import Controller
 
 JUDGED_GRAIN = 128
 """Distinct rows of a whole rollout are filled up to a multiple of this: their number varies more than a minibatch's."""
@@ -41,8 +44,12 @@ class FastLearner:
         """the rollout that was last asked for, its distinct observations and each row's number"""
         self._judging: DistinctPass | None = None
         """the pass for log-probabilities of a rollout's rows"""
+        self._rule: Controller | None = None
+        """who sets the learning rate of every gradient step of the present update"""
+        self._rate = config.learning_rate
+        """learning rate of the last gradient step"""
 
-    def epochs(self, rollout: Rollout, plan: Plan) -> Iterator[Epoch]:
+    def epochs(self, rollout: Rollout, plan: Plan, rule: Controller | None = None) -> Iterator[Epoch]:
         """Make at most `plan.epochs` passes over the rollout."""
         size = min(self._config.minibatch_size, len(rollout))
         if size not in self._sized:
@@ -52,9 +59,12 @@ class FastLearner:
             rows = network.number(*self._distinct(rollout))
         else:
             rows = network.prepare(rollout.observations)
+        self._rate, self._rule = plan.learning_rate, rule if rule is not None and rule.adapts_minibatches else None
+        if rule is not None and rule.resets_steps:
+            self._adam.steps = 0
         for index in range(1, plan.epochs + 1):
             metrics = self._epoch(rollout, rows, size, plan)
-            yield Epoch(index, len(metrics), len(metrics) * size, self._names, metrics.mean(0))
+            yield Epoch(index, len(metrics), len(metrics) * size, self._names, metrics.mean(0), self._rate)
 
     def _make_pass(self, rollout: Rollout, size: int) -> Pass:
         make = self._maker(rollout)
@@ -90,7 +100,10 @@ class FastLearner:
         network.backward(actor, critic.unsqueeze(0))
         metrics[-1] = self._adam.clip(self._config.max_gradient_norm)
         metrics[:-1] = surrogate.metrics
-        self._adam.step(plan.learning_rate, plan.critic_learning_rate)
+        if self._rule is not None:
+            kl, adam = surrogate.metrics[METRICS.index("approx_kl")], self._adam
+            self._rate = self._rule.adapt(self._rate, kl=kl, gradient=adam.gradient, direction=adam.direction())
+        self._adam.step(self._rate, plan.critic_learning_rate)
 
     def parameters(self) -> Tensor:
         """Return a copy of the parameters as one vector."""

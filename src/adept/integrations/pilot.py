@@ -370,10 +370,13 @@ def chooser(given: Any, *, epochs: int) -> Scheduler[int] | Controller | None:
     of them and one.
     """
     if given is None or isinstance(given, Controller):
+        if given is not None:
+            given.require_updates(type(given).__name__)
         return given
     values = dict(given) if isinstance(given, Mapping) else {"name": given}
     name = values.pop("name", None)
     if isinstance(name, str) and name in CONTROLLERS:
+        CONTROLLERS[name].require_updates(name)
         return make_controller(name, values.pop("epochs", epochs), **values)
     if isinstance(name, str) and name not in SCHEDULERS and ":" not in name:
         raise unknown_name("scheduler or controller", name, (*SCHEDULERS, *CONTROLLERS))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from adept.controllers import Controller, Evidence, make_controller
+from adept.controllers import CONTROLLERS, Controller, Evidence, make_controller
 from adept.hindsight.estimates import time_groups, weighted
 from adept.probe.records import Array
 
@@ -111,6 +111,8 @@ def course(controller: Controller, slopes: Array, rng: np.random.Generator) -> A
 def lr_scales(name: str, epochs: int, options: Mapping[str, Any], noise: str, runs: int = RUNS) -> LRScales:
     """Run a controller on evidence without a signal, with as many seeds as runs are asked for."""
     table = []
+    if name in CONTROLLERS:
+        CONTROLLERS[name].require_updates(name)
     for seed in range(runs):
         rng = np.random.default_rng(seed)
         table.append(course(make_controller(name, epochs, seed=seed, **options), NOISES[noise](rng, UPDATES), rng))

@@ -1,0 +1,35 @@
+"""Adam-Rel: Adam's step count starts again with every rollout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from adept.controllers.base import Choice, Controller, Evidence
+
+
+class AdamRel(Controller):
+    """Set Adam's step count t to 0 before the first epoch of every update; keep its moments.
+
+    Adam divides its moments m and v by 1 - β₁ᵗ and 1 - β₂ᵗ. With moments of earlier updates a step is therefore
+    √(1 - β₂ᵗ)/(1 - β₁ᵗ) times m/√v: 0.32 at t = 1, 0.15 at t = 10, 0.31 at t = 100, 0.80 at t = 1000. Gradients that
+    are suddenly larger than those of the last rollout make no oversized steps.
+
+    Source: Ellis et al. 2024, "Adam on Local Time: Addressing Nonstationarity in RL with Relative Adam Timesteps".
+    The epochs and the learning rate are the preset's.
+
+    Args:
+        epochs: epochs of every update.
+        seed: not used.
+    """
+
+    resets_steps: ClassVar[bool] = True
+
+    def _choose(self, evidence: Evidence | None) -> Choice:
+        return Choice(self.epochs)
+
+    def _state(self) -> dict[str, Any]:
+        return {}
+
+    def _restore(self, rule: Mapping[str, Any]) -> None:
+        """Nothing to restore: the step count is the learner's."""

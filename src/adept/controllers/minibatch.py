@@ -1,0 +1,43 @@
+"""What rules that set the learning rate of every gradient step have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, SupportsFloat
+
+from adept.controllers.base import Choice, Controller, Evidence, Vector
+from adept.schedulers.validation import real_number
+
+
+class MinibatchRate(Controller):
+    """Keep the learning rate of the last gradient step, as a factor of the scheduled one, for the next update.
+
+    A schedule of the learning rate goes on: between two updates the rate changes as the scheduled one does. The epochs
+    are the preset's. A new rule implements `_rate`.
+    """
+
+    adapts_minibatches: ClassVar[bool] = True
+
+    def __init__(self, epochs: int, *, seed: int = 0) -> None:
+        super().__init__(epochs, seed=seed)
+        self._lr_scale = 1.0
+
+    def adapt(self, rate: float, *, kl: SupportsFloat, gradient: Vector, direction: Vector | None) -> float:
+        """Return the learning rate of the next gradient step."""
+        adapted = self._rate(rate, kl, gradient, direction)
+        self._lr_scale *= adapted / rate
+        return adapted
+
+    @abstractmethod
+    def _rate(self, rate: float, kl: SupportsFloat, gradient: Vector, direction: Vector | None) -> float:
+        """Return the learning rate of the next gradient step, above 0."""
+
+    def _choose(self, evidence: Evidence | None) -> Choice:
+        return Choice(self.epochs, self._lr_scale)
+
+    def _state(self) -> dict[str, Any]:
+        return {"lr_scale": self._lr_scale}
+
+    def _restore(self, rule: Mapping[str, Any]) -> None:
+        self._lr_scale = real_number("lr_scale", rule["lr_scale"], above=0, at_most=1e12, example=1)
