@@ -35,6 +35,39 @@ def test_the_criterion_is_declared_with_the_study(study):
     assert (declared.criterion, declared.threshold) == ("steps-to-threshold", 1.0)
 
 
+AXIS = """
+[axis]
+slow = { learning_rate = "preset/30", label = "rate ÷ 30" }
+as-is = {}
+"""
+
+
+def test_an_axis_is_crossed_with_the_methods():
+    differs = "differs = ['learning_rate', "
+    text = TEXT.replace('baseline = "fixed-2"', 'baseline = "fixed-2.as-is"').replace("differs = [", differs) + AXIS
+    study = parse_study(text, "t")
+    names = ["fixed-2.slow", "fixed-2.as-is", "round-robin.slow", "round-robin.as-is"]
+    assert [method.name for method in study.methods] == names
+    assert study.method("fixed-2.slow").label == "PPO (K=2), rate ÷ 30"
+    slow, same = (study.config(name, "gymnasium/CartPole-v1", 1) for name in names[:2])
+    assert same.learning_rate == preset("gymnasium/CartPole-v1").learning_rate
+    assert slow == dataclasses.replace(same, learning_rate=same.learning_rate / 30)
+
+
+@pytest.mark.parametrize(
+    ("axis", "message"),
+    [
+        ("axis = 3", r"\[axis\] must give tables"),
+        ("[axis]\nx = 3", r"\[axis\] must give tables"),
+        ("[axis]\nx = { learning_rat = 1 }", "did you mean 'learning_rate'"),
+        ("[axis]\nx = { scheduler = 'fixed' }", "both set 'scheduler'"),
+    ],
+)
+def test_an_axis_that_cannot_be_crossed(axis, message):
+    with pytest.raises(ValueError, match=message):
+        parse_study(f"{axis}\n{TEXT}" if axis == "axis = 3" else f"{TEXT}\n{axis}\n", "t")
+
+
 def test_until_pauses_at_whole_iterations(study):
     paused = parse_study(TEXT.replace("seeds = 2", "seeds = 2\nuntil = 200"), "t")
     assert paused.iterations("gymnasium/CartPole-v1") == 3
@@ -62,7 +95,7 @@ def test_paths_of_cells():
         ('baseline = "fixed-2"', 'baseline = "fixed-3"', "did you mean 'fixed-2'"),
         ('"arms"]', '"arms", "steps"]', "cannot differ in 'steps'"),
         ('"arms"]', '"arms", "learning_rat"]', "did you mean 'learning_rate'"),
-        ('"scheduler_options", "arms"]', '"scheduler_options"]', "'fixed-2' sets 'arms', but"),
+        ('"scheduler_options", "arms"]', '"scheduler_options"]', "'fixed-2' sets 'epochs', but"),
         ("steps = 512", "stepz = 512", "did you mean 'steps'"),
         ("steps = 512", "steps = 10", "method 'fixed-2' on gymnasium/CartPole-v1: steps 10 is less"),
         ("arms = [2, 1]", "arms = [2, 2]", "method 'round-robin'"),
@@ -128,11 +161,11 @@ def test_every_study_for_evidence_has_fixed_k_for_every_arm_and_a_target_kl(name
     study = load_study(name)
     assert study.name == name
     adaptive = [method for method in study.methods if method.values["scheduler"] != "fixed"]
-    plain = [method for method in study.methods if set(method.values) <= {"scheduler", "arms", "algo"}]
-    fixed = {method.values["arms"][0] for method in plain if method.values["scheduler"] == "fixed"}
-    arms = set(itertools.chain.from_iterable(method.values["arms"] for method in adaptive))
-    assert arms <= fixed
-    assert any("target_kl" in method.values for method in study.methods)
+    plain = [method for method in study.methods if set(method.values) <= {"scheduler", "epochs", "algo"}]
+    fixed = {method.values["epochs"] for method in plain if method.values["scheduler"] == "fixed"}
+    configs = [study.config(method.name, study.tasks[0], study.seeds[0]) for method in adaptive]
+    assert set(itertools.chain.from_iterable(config.choices for config in configs)) <= fixed
+    assert any("target-kl" in method.values.get("stopping", {}) for method in study.methods)
 
 
 @pytest.mark.parametrize("algo", ["ppo", "drac"])
@@ -152,7 +185,7 @@ def test_procgen_is_monitored_at_the_papers_size():
     for task in study.tasks:
         config = study.config("fixed-3", task, 1)
         assert study.iterations(task) == 32
-        assert (config.batch_size, config.arms, config.monitor, config.monitor_every) == (16_384, (3,), True, 1)
+        assert (config.batch_size, config.epochs, config.monitor, config.monitor_every) == (16_384, 3, True, 1)
         assert study.config("hindsight-compute", task, 1).scheduler_options == {"optimize_for": "compute"}
 
 
@@ -214,7 +247,7 @@ def test_values_relative_to_the_preset_follow_the_task():
     cells = {(method, task): study.config(method, task, 101) for method in ("preset", "ucb", "fast")
              for task in study.tasks}  # fmt: skip
     door, ant = study.tasks
-    assert [cells["preset", task].arms for task in study.tasks] == [(4,), (10,)]
+    assert [cells["preset", task].epochs for task in study.tasks] == [4, 10]
     assert [cells["ucb", task].arms for task in study.tasks] == [(4, 2, 1), (10, 5, 1)], "what coincides is one arm"
     assert cells["fast", door].learning_rate == pytest.approx(3e-3)
     assert cells["fast", ant].learning_rate == pytest.approx(6e-4)
@@ -254,7 +287,7 @@ def test_the_tournament_is_held_out_and_relative_to_the_preset(name, rule):
         assert dataclasses.replace(standard, seed=101, steps=study.steps[task], monitor=False) == study.config(
             "preset", task, 101
         )
-        epochs = standard.arms[0]
+        epochs = standard.epochs
         assert study.config("ucb", task, 101).arms == tuple(dict.fromkeys((epochs, max(1, round(epochs / 2)), 1)))
         assert study.config("k3-rate3", task, 101).learning_rate == pytest.approx(3 * standard.learning_rate)
         assert study.config("hindsight-compute", task, 101).scheduler_options == {"optimize_for": "compute", **rule}
@@ -268,5 +301,5 @@ def test_the_second_tournament_has_other_seeds_and_the_grid_some_of_them():
     assert grid.seeds == second.seeds[:5]
     configs = [study.config(method.name, "pybullet/Ant", 116) for study in (second, grid) for method in study.methods]
     fixed = [config for config in configs if config.scheduler == "fixed" and not config.stopping]
-    pairs = [(config.arms[0], round(config.learning_rate, 9)) for config in fixed]
+    pairs = [(config.epochs, round(config.learning_rate, 9)) for config in fixed]
     assert sorted(pairs) == sorted((epochs, round(2e-4 * factor, 9)) for epochs in (10, 3, 1) for factor in (1, 3, 10))

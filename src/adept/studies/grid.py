@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -20,7 +21,7 @@ CONFIG_KEYS = Config.keys()
 FORMER_DIFFERENCES = {"arms": ("epochs", "arms"), "target_kl": ("stopping",)}
 """Keys in `differs` of study files that were written before, by what they are called now."""
 KEYS = ("name", "title", "tasks", "seeds", "steps", "until", "baseline", "criterion", "threshold", "differs", "base",
-        "methods")  # fmt: skip
+        "methods", "axis")  # fmt: skip
 CRITERIA = ("final-score", "mean-score", "steps-to-threshold")
 """What decides a study: the score at the end, its mean over the run, or the steps until a score is reached."""
 SHAPE = {"name": str, "title?": str, "baseline": str, "base?": dict, "criterion?": str, "threshold?": float}
@@ -210,7 +211,7 @@ def _build(table: dict[str, Any], text: str) -> Study:
         title=table.get("title", table["name"]),
         tasks=tuple(table["tasks"]),
         seeds=tuple(seeds),
-        methods=tuple(_method(values) for values in table["methods"]),
+        methods=_methods(table["methods"], table.get("axis")),
         baseline=table["baseline"],
         differs=tuple(dict.fromkeys(now for key in differs for now in FORMER_DIFFERENCES.get(key, (key,)))),
         base=base,
@@ -220,6 +221,26 @@ def _build(table: dict[str, Any], text: str) -> Study:
         threshold=None if threshold is None else float(threshold),
         text=text,
     )
+
+
+def _methods(tables: list[dict[str, Any]], axis: Any) -> tuple[Method, ...]:
+    """Return the methods; with an axis every method at every value of it, named METHOD.VALUE.
+
+    A value is a table of configuration keys, and may have a label: `drac = { algo = "drac", label = "DrAC" }`.
+    """
+    methods = tuple(_method(values) for values in tables)
+    if axis is None:
+        return methods
+    if not isinstance(axis, dict) or not axis or not all(isinstance(values, dict) for values in axis.values()):
+        raise ValueError(f"[axis] must give tables of configuration keys by name, got {axis!r}")
+    values = [_method({"name": name, **own}) for name, own in axis.items()]
+    found = []
+    for method, value in itertools.product(methods, values):
+        if both := sorted(method.values.keys() & value.values.keys()):
+            raise ValueError(f"method {method.name!r} and axis value {value.name!r} both set {both[0]!r}; one may")
+        joined = {**method.values, **value.values}
+        found.append(Method(f"{method.name}.{value.name}", f"{method.label}, {value.label}", joined))
+    return tuple(found)
 
 
 def _method(values: dict[str, Any]) -> Method:

@@ -23,7 +23,7 @@ def resolve(values: Mapping[str, Any], epochs: int, learning_rate: float) -> dic
     found = dict(values)
     if isinstance(wanted := values.get("epochs"), str):
         found["epochs"] = max(1, round(_value("epochs", wanted, epochs)))
-    if isinstance(arms := values.get("arms"), list):
+    if isinstance(arms := values.get("arms"), list | tuple):
         numbers = [max(1, round(_value("arms", arm, epochs))) if isinstance(arm, str) else arm for arm in arms]
         found["arms"] = list(dict.fromkeys(numbers)) if any(isinstance(arm, str) for arm in arms) else numbers
     if isinstance(rate := values.get("learning_rate"), str):
