@@ -37,13 +37,12 @@ from adept import fast  # noqa: E402
 from adept.envs import Array, make_environments  # noqa: E402
 from adept.envs.base import Continuous  # noqa: E402
 from adept.hindsight.estimates import time_groups  # noqa: E402
-from adept.hindsight.judge import Judge  # noqa: E402
-from adept.monitoring import LearnerWeights  # noqa: E402
+from adept.hindsight.evaluation import Evaluator, Rows  # noqa: E402
 from adept.networks import TorchActor  # noqa: E402
-from adept.plan import preset_plan  # noqa: E402
 from adept.presets import preset  # noqa: E402
 from adept.probe.branches import with_generator  # noqa: E402
 from adept.seeding import stream_seed  # noqa: E402
+from adept.trainer_engine import LearnerWeights, preset_settings  # noqa: E402
 from adept.training import Trainer  # noqa: E402
 from benchmarks import truth  # noqa: E402
 
@@ -135,39 +134,39 @@ def measured(
 def update_and_play(
     trainer: Trainer, player: Player, plan: Plan, rate: float, repeat: int, saved: State
 ) -> list[dict[str, float]]:  # fmt: skip
-    """Make one update from the saved state, judge its parameters by the next rollout, and let all of them play."""
+    """Make one update from the saved state, evaluate its parameters on the next rollout, and let all of them play."""
     collector, learner, config = trainer.collector, trainer.learner, trainer.config
     learner.load(*with_generator(part(saved, "learner"), 1, repeat))
     fresh(trainer, plan, saved, 2, repeat)
     rollout = collector.collect()
-    judge = Judge(LearnerWeights(learner), lengths=LENGTHS)
-    judge.begin()
-    for epoch in learner.epochs(rollout, preset_plan(config, plan.marks[-1], rate)):
+    evaluator = Evaluator(LearnerWeights(learner), lengths=LENGTHS)
+    evaluator.begin()
+    for epoch in learner.epochs(rollout, preset_settings(config, plan.marks[-1], rate)):
         if epoch.index in plan.marks[:-1]:
-            judge.mark(epoch.index)
+            evaluator.mark(epoch.index)
     following = collector.collect()
-    verdict = judge.judge(
-        lambda: learner.log_probs(following), following.advantages.numpy(),
-        time_groups(config.rollout_length, config.environments), deployed=following.log_probs.numpy(),
-    )  # fmt: skip
-    assert verdict is not None
-    assert judge.start is not None
-    start, last = judge.start, learner.parameters()
-    candidates = {0.0: start, **judge.waypoints, plan.marks[-1]: last}
-    gains = {0.0: (0.0, 0.0), plan.marks[-1]: (verdict.update_gain.value, verdict.update_gain.error)}
-    gains |= {epoch: (each.value, each.error) for epoch, each in verdict.by_epoch.items()}
+    groups = time_groups(config.rollout_length, config.environments)
+    deployed = following.log_probs.numpy()
+    rows = Rows(lambda: learner.log_probs(following), following.advantages.numpy(), groups, deployed)
+    found = evaluator.evaluate(rows)
+    assert found is not None
+    assert evaluator.start is not None
+    start, last = evaluator.start, learner.parameters()
+    candidates = {0.0: start, **evaluator.marked, plan.marks[-1]: last}
+    gains = {0.0: (0.0, 0.0), plan.marks[-1]: (found.update_gain.value, found.update_gain.error)}
+    gains |= {epoch: (each.value, each.error) for epoch, each in found.gain_by_epoch.items()}
     for length in LENGTHS:  # as negative numbers, so that the column is one of numbers
         candidates[-length] = start + length * (last - start)
-        gains[-length] = (verdict.by_length[length].value, verdict.by_length[length].error)
-    rows = []
+        gains[-length] = (found.gain_by_length[length].value, found.gain_by_length[length].error)
+    told = []
     for candidate, parameters in candidates.items():
         with learner.at(parameters):
             fresh(trainer, plan, saved, 3, repeat)
             heard = {"reward": collector.collect().mean_return, **player.play(repeat)}
         gain, error = gains[candidate]
         judged = {"candidate": candidate, "gain": gain, "gain_error": error}
-        rows.append(judged | {"slope": verdict.slope.value, "slope_z": verdict.slope.z} | heard)
-    return rows
+        told.append(judged | {"slope": found.slope.value, "slope_z": found.slope.z} | heard)
+    return told
 
 
 def fresh(trainer: Trainer, plan: Plan, saved: State, stream: int, repeat: int) -> None:

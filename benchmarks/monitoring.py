@@ -54,8 +54,8 @@ class Timed:
         self.trainer = Trainer(config, Execution(device="cpu"))
         self._records = iter(self.trainer)
         self.spent = self.inside = 0.0
-        for name in ("judge", "begin", "mark", "columns"):
-            setattr(self.trainer.monitor, name, self._counted(getattr(self.trainer.monitor, name)))
+        for name in ("_rows", "_evaluate", "_begin", "mark"):
+            setattr(self.trainer.engine, name, self._counted(getattr(self.trainer.engine, name)))
 
     def _counted(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*arguments: Any, **options: Any) -> Any:

@@ -34,10 +34,10 @@ sys.path.insert(0, str(ROOT))
 from adept.algorithms.learner import mean_metrics  # noqa: E402
 from adept.config import Config, Execution  # noqa: E402
 from adept.envs import Array, Discrete  # noqa: E402
-from adept.plan import preset_plan  # noqa: E402
 from adept.presets import preset  # noqa: E402
 from adept.runs.machine import describe  # noqa: E402
-from adept.schedulers import paper_scheduler  # noqa: E402
+from adept.schedulers import make_scheduler  # noqa: E402
+from adept.trainer_engine import preset_settings  # noqa: E402
 from adept.training import Trainer  # noqa: E402
 
 RESULTS = ROOT / "results" / "throughput"
@@ -215,7 +215,7 @@ def linear_in_epochs(task: Task, repeats: int) -> dict[str, Any]:
         collecting.append(time.process_time() - started)
         for count, times in updating.items():
             started = time.process_time()
-            mean_metrics(list(trainer.learner.epochs(rollout, preset_plan(trainer.config, count, 1e-4))))
+            mean_metrics(list(trainer.learner.epochs(rollout, preset_settings(trainer.config, count, 1e-4))))
             times.append(time.process_time() - started)
     trainer.close()
     epochs = np.array(list(updating))
@@ -236,7 +236,7 @@ def linear_in_epochs(task: Task, repeats: int) -> dict[str, Any]:
 
 
 def seconds_per_decision(calls: int = 5000) -> float:
-    scheduler = paper_scheduler("ucb", (4, 2, 1), seed=0)
+    scheduler = make_scheduler("ucb", (4, 2, 1), seed=0, paper=True)
     started = time.process_time()
     for index in range(calls):
         scheduler.step(float(index % 7))

@@ -123,15 +123,15 @@ def train(method: str, seed: int, steps: int) -> Outcome:
             advantages = _gae(rewards, values, dones, agent.value(torch.as_tensor(observation)))
             returns = advantages + values
 
-        # This rollout judges the last update. Without control the plan is always (EPOCHS, 1).
-        plan = hindsight.step(  # ADEPT, 2 of 4
+        # This rollout evaluates the last update. Without control the settings are always (EPOCHS, 1).
+        settings = hindsight.step(  # ADEPT, 2 of 4
             lambda: agent.policy(observations).log_prob(actions), advantages, values=values,
             critic=lambda: agent.value(observations),
         )  # fmt: skip
-        optimizer.param_groups[0]["lr"] = learning_rate * plan.lr_scale
-        optimizer.param_groups[1]["lr"] = plan.critic_rate(learning_rate)  # a critic that lags is faster
+        optimizer.param_groups[0]["lr"] = learning_rate * settings.lr_scale
+        optimizer.param_groups[1]["lr"] = settings.critic_rate(learning_rate)  # a critic that lags is faster
         # A bandit credits its previous choice with this rollout, then makes the next one.
-        epochs = plan.epochs if bandit is None else bandit.step(returns.mean().item())
+        epochs = settings.epochs if bandit is None else bandit.step(returns.mean().item())
 
         choices[epochs] += 1
         batch = [part.flatten(0, 1) for part in (observations, actions, log_probs, advantages, returns)]
@@ -143,13 +143,13 @@ def train(method: str, seed: int, steps: int) -> Outcome:
                 nn.utils.clip_grad_norm_(agent.parameters(), MAX_GRADIENT_NORM)
                 optimizer.step()
             hindsight.mark(epoch + 1)  # ADEPT, 3 of 4: optional, what each epoch gained
-            if hindsight.stops(_kl(agent, *batch[:3])):  # optional, the controller's limit; False without control
+            if hindsight.stops(_kl(agent, *batch[:3])):  # optional, the rule's limit; False without control
                 break
 
     envs.close()
     advice = str(hindsight.advice())  # ADEPT, 4 of 4
     seconds = time.perf_counter() - started
-    return Outcome(float(np.mean(episode_returns[-100:])), choices, plan.lr_scale, seconds, advice)
+    return Outcome(float(np.mean(episode_returns[-100:])), choices, settings.lr_scale, seconds, advice)
 
 
 def _gae(rewards: torch.Tensor, values: torch.Tensor, dones: torch.Tensor, last_value: torch.Tensor) -> torch.Tensor:

@@ -19,7 +19,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=61_440)
     parser.add_argument("--runners", type=int, default=1)
     parser.add_argument("--learners", type=int, default=0, help="0 learns in the main process")
-    parser.add_argument("--scheduler", help="hindsight, kl-rate, kl-epochs, ucb, …; without it, advice only")
+    parser.add_argument("--scheduler", help="hindsight, kl-rate, ucb, …; without it, advice only")
     arguments = parser.parse_args()
 
     config = (

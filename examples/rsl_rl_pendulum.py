@@ -55,7 +55,7 @@ class Pendulums(VecEnv):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=262_144)
-    parser.add_argument("--scheduler", help="hindsight, kl-rate, kl-epochs, ucb, …; without it, advice only")
+    parser.add_argument("--scheduler", help="hindsight, kl-rate, ucb, …; without it, advice only")
     arguments = parser.parse_args()
 
     torch.manual_seed(1)

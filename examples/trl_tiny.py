@@ -34,7 +34,7 @@ def share_of_a(completions, **_):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=160)
-    parser.add_argument("--scheduler", help="hindsight, kl-rate, kl-epochs, ucb, …; without it, advice only")
+    parser.add_argument("--scheduler", help="hindsight, kl-rate, ucb, …; without it, advice only")
     arguments = parser.parse_args()
     steps = arguments.steps
 

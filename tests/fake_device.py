@@ -22,8 +22,8 @@ from adept.algorithms.learner import ReferenceLearner
 from adept.config import Config
 from adept.envs.base import ActionSpace, Continuous, Discrete
 from adept.networks import make_network
-from adept.plan import Plan
 from adept.rollout import Rollout
+from adept.rules import Settings
 
 ROWS = 8
 NAME = "pretend"
@@ -68,7 +68,7 @@ def rollout_on(device: torch.device, network: Any, shape: tuple[int, ...]) -> Ro
     return Rollout(observations, actions, *columns, 0.0, (), (), 0.0, 0.0, 2)
 
 
-def update(device: torch.device, name: str, algo: str, plan: Plan) -> dict[str, torch.Tensor]:
+def update(device: torch.device, name: str, algo: str, plan: Settings) -> dict[str, torch.Tensor]:
     """Make the gradient steps of one epoch, go back to a snapshot, and judge rows; return all that came of it."""
     shape, actions = KINDS[name]
     config = Config("gymnasium/x", algo=algo, environments=2, rollout_length=4, minibatch_size=4, steps=8)
@@ -97,11 +97,16 @@ def test_operations_between_two_devices_are_noticed(elsewhere: torch.device) -> 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_an_update_stays_on_the_device(elsewhere: torch.device, name: str) -> None:
-    metrics = update(elsewhere, name, "ppo", Plan(1, 1e-3, 0.2, 0.01))
+    metrics = update(elsewhere, name, "ppo", Settings(1, learning_rate=1e-3, clip_range=0.2, entropy_coefficient=0.01))
     assert {value.device for value in metrics.values()} == {elsewhere}
 
 
 @pytest.mark.parametrize("augmentation", AUGMENTATIONS)
 def test_augmentations_stay_on_the_device(elsewhere: torch.device, augmentation: str) -> None:
-    metrics = update(elsewhere, "impala", "drac", Plan(1, 1e-3, 0.2, 0.01, augmentation))
+    metrics = update(
+        elsewhere,
+        "impala",
+        "drac",
+        Settings(1, learning_rate=1e-3, clip_range=0.2, entropy_coefficient=0.01, augmentation=augmentation),
+    )
     assert {value.device for value in metrics.values()} == {elsewhere}

@@ -28,6 +28,18 @@ OLD_NAMES = {
     "critic_stride": "critic_lr_scale",
     "update_worth": "update_gain",
     "update_worth_error": "update_gain_error",
+    "controller_distance": "rule_distance",
+    "controller_z": "rule_z",
+    "controller_critic": "rule_critic",
+    "distance": "rule_distance",
+    "z": "rule_z",
+    "critic": "rule_critic",
+    "gain_x0.5": "gain/x0.5",
+    "gain_x1.5": "gain/x1.5",
+    "gain_x2": "gain/x2",
+    "gain_epoch_1": "gain/1",
+    "gain_epoch_2": "gain/2",
+    "gain_epoch_3": "gain/3",
 }
 """Columns by their names of before, translated when a stored folder is read."""
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 NUMBERS = (
-    "tests/fast", "tests/algorithms", "tests/hindsight", "tests/controllers", "tests/schedulers",
+    "tests/fast", "tests/algorithms", "tests/hindsight", "tests/rules", "tests/schedulers",
     "tests/test_networks.py", "tests/test_plan.py", "tests/test_rollout.py", "tests/test_training.py",
     "tests/test_monitoring.py",
     "tests/envs/test_bullet.py", "tests/integrations/test_sb3.py", "tests/integrations/test_sb3_hindsight.py",

@@ -23,24 +23,40 @@ MAY_IMPORT: dict[str, set[str]] = {
     "options": {"names"},
     "seeding": set(),
     "schedulers": {"names"},
-    "controllers": {"names", "schedulers"},
-    "hindsight": {"names", "extras", "schedulers", "controllers"},
+    "hindsight": {"names", "extras"},
+    "rules": {"names", "schedulers", "hindsight"},
+    "engine": {"hindsight", "rules", "schedulers", "seeding"},
+    "loop": {"hindsight", "rules", "schedulers", "engine"},
     # The two tables that a configuration's names are checked against; they need no PyTorch.
     "algorithms/__init__": set(),
     "algorithms/stopping": {"names"},
-    "config": {"names", "schedulers", "controllers", "algorithms/__init__", "algorithms/stopping"},
-    "presets": {"names", "config", "controllers", "algorithms/__init__"},
+    "config": {"names", "schedulers", "rules", "algorithms/__init__", "algorithms/stopping"},
+    "presets": {"names", "config", "rules", "algorithms/__init__"},
     "cost": {"config", "algorithms/__init__"},
-    "plan": {"config", "schedulers", "controllers", "algorithms/__init__", "seeding"},
     "envs": {"names", "extras", "config"},
     "networks": {"names", "envs"},
     "rollout": {"config", "envs", "networks", "seeding"},
-    "algorithms": {"names", "config", "plan", "envs", "networks", "rollout", "seeding"},
-    "fast": {"config", "plan", "envs", "networks", "rollout", "algorithms", "algorithms/__init__", "seeding"},
+    "algorithms": {"names", "config", "rules", "envs", "networks", "rollout", "seeding"},
+    "fast": {"config", "rules", "envs", "networks", "rollout", "algorithms", "algorithms/__init__", "seeding"},
     "flops": {"names", "config", "envs", "networks"},
-    "monitoring": {"algorithms", "config", "envs", "hindsight", "rollout", "seeding"},
+    "trainer_engine": {
+        *{"engine", "hindsight", "rules", "schedulers", "config", "envs", "rollout", "seeding"},
+        *{"algorithms", "algorithms/__init__"},
+    },
     "training": {
-        *{"names", "config", "plan", "cost", "seeding", "envs", "networks", "rollout", "fast", "flops", "monitoring"},
+        *{
+            "names",
+            "config",
+            "rules",
+            "cost",
+            "seeding",
+            "envs",
+            "networks",
+            "rollout",
+            "fast",
+            "flops",
+            "trainer_engine",
+        },
         *{"algorithms", "algorithms/__init__", "algorithms/stopping"},
     },
     # A run's folder: what writes it (runner) trains, what reads it (records) does not.
@@ -55,18 +71,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": {"names", "extras", "config", "cost", "hindsight", "runs", "studies"},
     # Probes read records, and branch runs of their own.
     "probe": {
-        *{"names", "schedulers", "controllers", "hindsight", "config", "plan", "seeding", "training", "runs"},
+        *{"names", "schedulers", "rules", "hindsight", "config", "seeding", "trainer_engine", "training", "runs"},
         *{"studies", "report"},
     },
-    "integrations": {"names", "extras", "schedulers", "controllers", "hindsight"},
+    "integrations": {"extras", "rules", "hindsight", "engine"},
 }
 # The front door: `cli` finds the command, and a command may open every room. No room may import a command.
 MAY_IMPORT["cli"] = {"names", "extras", "options"}
 MAY_IMPORT["commands"] = set(MAY_IMPORT)
 # What `import adept` gives; what needs more than NumPy is opened on first use.
-MAY_IMPORT["__init__"] = {"extras", "schedulers", "controllers", "hindsight", "training"}
+MAY_IMPORT["__init__"] = {"extras", "schedulers", "rules", "loop", "training"}
 
-CORE = ("__init__", "names", "extras", "schedulers", "controllers", "hindsight")
+CORE = ("__init__", "names", "extras", "seeding", "schedulers", "hindsight", "rules", "engine", "loop")
 """What works with NumPy alone: at module level these import nothing else."""
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -156,10 +172,12 @@ def test_the_directions_of_the_design():
     for room in TopologicalSorter(MAY_IMPORT).static_order():
         reaches[room] |= {far for near in MAY_IMPORT[room] for far in reaches[near]}
     assert reaches["schedulers"] <= {"names", "extras"}
-    assert reaches["hindsight"] <= {"names", "extras", "schedulers", "controllers"}
-    assert reaches["integrations"] <= {"names", "extras", "schedulers", "controllers", "hindsight"}
+    assert reaches["hindsight"] <= {"names", "extras"}
+    assert reaches["rules"] <= {"names", "extras", "schedulers", "hindsight"}
+    assert reaches["engine"] <= {"names", "extras", "schedulers", "hindsight", "rules", "seeding"}
+    assert reaches["integrations"] <= {"names", "extras", "schedulers", "hindsight", "rules", "seeding", "engine"}
     assert not reaches["networks"] & {"rollout", "algorithms", "training"}
-    assert not reaches["rollout"] & {"algorithms", "plan", "training"}
+    assert not reaches["rollout"] & {"algorithms", "engine", "training"}
     assert not reaches["config"] & {"envs", "networks", "algorithms", "training"}
     assert not {room for room in MAY_IMPORT if "fast" in MAY_IMPORT[room]} - {"training", "commands"}
     assert not reaches["algorithms"] & {"training", "studies", "runs"}

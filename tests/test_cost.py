@@ -14,8 +14,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from adept import cost
 from adept.config import Config, Execution
-from adept.plan import Plan
 from adept.presets import preset
+from adept.rules import Settings
 from adept.training import Trainer
 
 PROCGEN = preset("procgen/bigfish", "ppo", "ucb")
@@ -38,7 +38,7 @@ def test_ratios_against_the_largest_arm():
 
 
 def test_formula_configuration_and_plans_need_no_torch():
-    program = "import sys, adept.config, adept.cost, adept.plan, adept.presets; assert 'torch' not in sys.modules"
+    program = "import sys, adept.config, adept.cost, adept.engine, adept.presets; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
@@ -86,7 +86,12 @@ def test_the_formula_against_the_counter_around_a_real_iteration(env, algo, size
         with FlopCounterMode(display=False) as sampling:
             rollout = trainer.collector.collect()
         with FlopCounterMode(display=False) as update:
-            list(trainer.learner.epochs(rollout, Plan(2, 1e-4, 0.2, 0.01, "crop")))
+            list(
+                trainer.learner.epochs(
+                    rollout,
+                    Settings(2, learning_rate=1e-4, clip_range=0.2, entropy_coefficient=0.01, augmentation="crop"),
+                )
+            )
     finally:
         trainer.close()
     forward = trainer.forward_flops

@@ -19,10 +19,9 @@ from adept.algorithms.learner import Minibatch
 from adept.algorithms.ppo import PPO
 from adept.algorithms.stopping import STOPPING, StoppingRule
 from adept.config import Config, Execution
-from adept.controllers import CONTROLLERS, Choice, Controller, Evidence
 from adept.networks import ActorCritic
-from adept.plan import Plan
 from adept.presets import preset
+from adept.rules import RULES, Feedback, Rule, Settings
 from adept.runs.records import read_iterations
 from adept.runs.runner import run_one
 from adept.schedulers import SCHEDULERS, Scheduler
@@ -35,7 +34,7 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 class TwicePPO(PPO):
     """PPO whose loss is computed twice and averaged: the same gradient at twice the cost."""
 
-    def __call__(self, network: ActorCritic, minibatch: Minibatch, plan: Plan) -> tuple[Tensor, dict[str, Tensor]]:
+    def __call__(self, network: ActorCritic, minibatch: Minibatch, plan: Settings) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the mean of two equal losses."""
         (first, metrics), (second, _) = (
             super().__call__(network, minibatch, plan),
@@ -62,22 +61,22 @@ class Last(Scheduler[int]):
         """Rewards change nothing."""
 
 
-class Halving(Controller):
+class Halving(Rule):
     """Halve the scale with every update."""
 
     def __init__(self, epochs: int, *, seed: int = 0) -> None:
         super().__init__(epochs, seed=seed)
         self._lr_scale = 2.0
 
-    def _choose(self, evidence: Evidence | None) -> Choice:
+    def step(self, feedback: Feedback | None) -> Settings:
         self._lr_scale /= 2
-        return Choice(self.epochs, self._lr_scale)
+        return Settings(self.epochs, self._lr_scale)
 
     def _state(self) -> dict[str, Any]:
         return {"lr_scale": self._lr_scale}
 
-    def _restore(self, rule: Mapping[str, Any]) -> None:
-        self._lr_scale = rule["lr_scale"]
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self._lr_scale = state["lr_scale"]
 
 
 def small(**settings: Any) -> Config:
@@ -117,8 +116,8 @@ def test_a_stopping_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert columns["epochs_done"].tolist() == [1, 1, 1]  # ln 2 at most: always below 10
 
 
-def test_a_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(CONTROLLERS, "halving", Halving)
+def test_a_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RULES, "halving", Halving)
     columns = run(small(scheduler="halving", learning_rate=0.5), tmp_path / "run")
     assert columns["lr_scale"].tolist() == [1.0, 0.5, 0.25]
     assert columns["learning_rate"].tolist() == [0.5, 0.25, 0.125]
@@ -152,7 +151,7 @@ def test_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_files_that_the_recipes_name_exist() -> None:
     named = re.findall(r"`src/(adept/[\w/]+/(?:__init__|base)\.py)`", CONTRIBUTING)
-    assert {"adept/schedulers/__init__.py", "adept/controllers/__init__.py", "adept/envs/__init__.py"} <= set(named)
+    assert {"adept/schedulers/__init__.py", "adept/rules/__init__.py", "adept/envs/__init__.py"} <= set(named)
     assert {"adept/algorithms/__init__.py", "adept/algorithms/stopping/__init__.py"} <= set(named)
     for name in named:
         assert (ROOT / "src" / name).is_file()

@@ -16,8 +16,8 @@ from adept.algorithms.ppo import PPO
 from adept.config import Config, Execution
 from adept.envs.base import Discrete
 from adept.networks import Categorical, make_network
-from adept.plan import Plan
 from adept.rollout import Rollout
+from adept.rules import Settings
 from adept.training import Record, Trainer, pick_device
 
 REFERENCE = Execution(device="cpu", fast=False)
@@ -119,7 +119,7 @@ def test_gradient_steps_are_the_sum_of_epochs_times_minibatches() -> None:
 def test_the_previous_choice_is_credited_with_this_rollout() -> None:
     config = tiny_config("Identity-v0", scheduler="tests.test_training:Listening", arms=(2, 1))
     records, trainer = run(config)
-    scheduler = trainer.planner.scheduler
+    scheduler = trainer.engine.rule.scheduler
     assert isinstance(scheduler, Listening)
     expected = [(before["epochs"], now["gae_return"]) for before, now in itertools.pairwise(records)]
     assert scheduler.heard == expected
@@ -133,7 +133,7 @@ def test_episode_returns_as_reward_credit_nothing_where_no_episode_ended() -> No
     records, trainer = run(config)
     rewards = [record["reward"] for record in records]
     assert [math.isnan(reward) for reward in rewards] == [True, False] * 5
-    assert [reward for _, reward in trainer.planner.scheduler.heard] == rewards[1::2]  # type: ignore[attr-defined]
+    assert [reward for _, reward in trainer.engine.rule.scheduler.heard] == rewards[1::2]  # type: ignore[attr-defined]
     assert rewards[1] == records[1]["episode_return"]
 
 
@@ -166,7 +166,7 @@ def test_learning_rate_follows_iterations_not_gradient_steps() -> None:
 def test_surrogate_by_hand() -> None:
     """Two rows, two actions: ρ = 1.5 with A = 1 is clipped at 1.2, ρ = 0.5 with A = -1 at 0.8."""
     config = tiny_config("Identity-v0", value_coefficient=0.5)
-    plan = Plan(epochs=1, learning_rate=1e-3, clip_range=0.2, entropy_coefficient=0.01)
+    plan = Settings(epochs=1, learning_rate=1e-3, clip_range=0.2, entropy_coefficient=0.01)
     chosen = torch.log(torch.tensor([[0.75, 0.25], [0.25, 0.75]]))
     old = torch.log(torch.tensor([0.5, 0.5]))
     values, returns, old_values = torch.tensor([1.0, 2.0]), torch.tensor([2.0, 2.5]), torch.tensor([0.5, 2.1])
@@ -198,7 +198,7 @@ def test_chunks_change_nothing_but_memory() -> None:
             learner = ReferenceLearner(config, network, PPO(config, (), CPU), CPU)
             learner._chunk = chunk
             hook = network.register_forward_hook(lambda module, inputs, output: seen.append(len(inputs[0])))
-            list(learner.epochs(rollout, Plan(1, 1e-3, 0.2, 0.01)))
+            list(learner.epochs(rollout, Settings(1, learning_rate=1e-3, clip_range=0.2, entropy_coefficient=0.01)))
             hook.remove()
             moments.append({n: a for n, a in learner.state()[1].items() if "exp_avg/" in n})
     finally:
@@ -233,11 +233,11 @@ def test_an_update_that_the_guard_undoes_does_not_end_the_run(fast: bool) -> Non
     records = iter(trainer)
     next(records)
     before = trainer.learner.parameters().clone()
-    plan = trainer.planner.plan
+    plan = trainer.engine.plan
     absurd = {"learning_rate": 1e30, "critic_learning_rate": 1e30}
-    trainer.planner.plan = lambda *given: replace(plan(*given), **absurd)  # type: ignore[method-assign]
+    trainer.engine.plan = lambda *given: replace(plan(*given), **absurd)  # type: ignore[method-assign]
     blown = next(records)
-    trainer.planner.plan = plan  # type: ignore[method-assign]
+    trainer.engine.plan = plan  # type: ignore[method-assign]
     assert torch.equal(trainer.learner.parameters(), before)
     assert blown["epochs_done"] == 1
     assert math.isnan(blown["approx_kl_last_epoch"])

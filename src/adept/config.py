@@ -13,9 +13,9 @@ from typing import Any, Literal, get_args
 
 from adept.algorithms import ALGORITHMS, AUGMENTATION_NAMES
 from adept.algorithms.stopping import held_out_rows, make_rules
-from adept.controllers import CONTROLLERS, make_controller
 from adept.names import check_reference, unknown_name
-from adept.schedulers import SCHEDULERS, epoch_arms, paper_scheduler
+from adept.rules import RULES, Rule, make_rule
+from adept.schedulers import SCHEDULERS, epoch_arms, make_scheduler
 from adept.schedulers.validation import whole_number
 
 LARGEST_COUNT, LARGEST_EPOCHS, LARGEST_ROLLOUT = 2**16, 1000, 2**24
@@ -39,11 +39,11 @@ class Config:
     algo: str = "ppo"
     """algorithm that updates the agent: ppo or drac"""
     scheduler: str = "ucb"
-    """what sets the update epochs: fixed, a controller of epochs and learning rate (hindsight, kl-rate, kl-epochs), or
+    """what sets the update epochs: fixed, a rule for epochs and learning rate (hindsight, kl-rate), or
     a bandit over the arms (ucb, thompson, round-robin, or package.module:Class);
     `adept train --scheduler NAME --help` lists its options"""
     epochs: int = 0
-    """update epochs K of fixed, and those that a controller starts from; bandits choose among arms instead"""
+    """update epochs K of fixed, and those that a rule starts from; bandits choose among arms instead"""
     arms: tuple[int, ...] = ()
     """update epochs that a bandit chooses from, for example 10 5 1"""
     scheduler_options: dict[str, float | str] = field(default_factory=dict)
@@ -142,7 +142,7 @@ class Config:
     @property
     def is_bandit(self) -> bool:
         """Whether the scheduler chooses among arms."""
-        return self.scheduler != "fixed" and self.scheduler not in CONTROLLERS
+        return self.scheduler != "fixed" and self.scheduler not in RULES
 
     @property
     def choices(self) -> tuple[int, ...]:
@@ -205,17 +205,13 @@ class Config:
         """
         if ":" in self.scheduler:
             check_reference("scheduler", self.scheduler)
-        elif self.scheduler in CONTROLLERS:
-            make_controller(self.scheduler, self.epochs, seed=self.seed, **self.scheduler_options)
-        elif self.scheduler in SCHEDULERS:
-            paper_scheduler(self.scheduler, self.choices, seed=self.seed, **self.scheduler_options)
         else:
-            raise unknown_name("scheduler", self.scheduler, (*SCHEDULERS, *CONTROLLERS))
+            self.rule(self.seed)
         if ":" in self.augmentation_scheduler:
             check_reference("augmentation_scheduler", self.augmentation_scheduler)
         elif self.augmentation_scheduler:
             options = self.augmentation_scheduler_options
-            paper_scheduler(self.augmentation_scheduler, AUGMENTATION_NAMES, seed=self.seed, **options)
+            make_scheduler(self.augmentation_scheduler, AUGMENTATION_NAMES, seed=self.seed, paper=True, **options)
         elif self.augmentation_scheduler_options:
             raise ValueError(
                 f"augmentation_scheduler_options {self.augmentation_scheduler_options} have no scheduler to set; "
@@ -264,6 +260,14 @@ class Config:
         """Iterations between two judged updates, such that about 40 of a run are judged, or all of fewer."""
         return self.monitor_every or max(1, min(5, self.iterations // 40))
 
+    def rule(self, seed: int = 0) -> Rule:
+        """Build what sets the updates."""
+        for option in ("name", "arms", "epochs", "seed"):
+            if option in self.scheduler_options:
+                raise ValueError(f"scheduler_options has {option!r}, which is a key of its own; set that instead")
+        given = {"name": self.scheduler, **self.scheduler_options}
+        return make_rule(given, epochs=max(self.choices), arms=self.choices, seed=seed, paper=True)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the canonical form, which `from_dict` reads and ids are made of."""
         return {entry.name: copy.deepcopy(getattr(self, entry.name)) for entry in dataclasses.fields(self)}
@@ -308,7 +312,7 @@ def current_keys(values: Mapping[str, Any]) -> dict[str, Any]:
     if arms is not None:
         found["arms"] = tuple(arms)
     chooser = found.get("scheduler", "ucb")
-    if arms and not found.get("epochs") and (chooser == "fixed" or chooser in CONTROLLERS):
+    if arms and not found.get("epochs") and (chooser == "fixed" or chooser in RULES):
         found["epochs"] = max(found.pop("arms"))
     return found
 

@@ -2,7 +2,7 @@
 
 The first three families are the paper's tables. The others take the values that CleanRL and rl-zoo3 use for PPO. Where
 one of those needs what is not there (state-dependent exploration, a clip range that shrinks), `source` says so. Epochs
-are the family's K: what `fixed` and the controllers use, and the largest of the default arms.
+are the family's K: what `fixed` and the rules use, and the largest of the default arms.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from adept.algorithms import ALGORITHMS
 from adept.config import Config
-from adept.controllers import CONTROLLERS
+from adept.rules import RULES
 
 _NATIVE = "(envpool|gymnasium)"
 _MUJOCO = (
@@ -205,7 +205,7 @@ def preset(env: str, algo: str = "ppo", scheduler: str = "ucb") -> Config:
             break
     if algo == "drac" and name == "procgen":
         values["augmentation"] = AUGMENTATIONS.get(task, "crop")
-    if scheduler == "fixed" or scheduler in CONTROLLERS:
+    if scheduler == "fixed" or scheduler in RULES:
         values |= {"epochs": baseline_epochs(env), "arms": ()}
     return Config(**values)
 

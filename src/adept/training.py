@@ -1,4 +1,4 @@
-"""Training: collect, plan, update for as many epochs as planned, record (the paper's Algorithm 1)."""
+"""Training: collect, evaluate the last update, set the next one, update, record (the paper's Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from adept.envs import Environments, make_environments
 from adept.envs.base import Array
 from adept.envs.checked import Guarded
 from adept.flops import forward_flops, policy_flops, values_flops
-from adept.monitoring import Monitor
 from adept.networks import Actor, TorchActor, make_network
-from adept.plan import Plan, Planner
 from adept.rollout import Collector, Rollout
+from adept.rules import Settings
 from adept.seeding import stream_seed
+from adept.trainer_engine import TrainerEngine
 
 Record = dict[str, float]
 """One iteration as numbers by name, in a fixed order; NaN where there is nothing to say."""
@@ -51,9 +51,9 @@ def train(config: Config, execution: Execution | None = None) -> Iterator[Record
 class Update:
     """The epochs of one update: all that were made, and those that still stand."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        """the plan, at the learning rate of the last epoch"""
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        """the settings, at the learning rate of the last epoch"""
         self.made: list[Epoch] = []
         self.kept: list[Epoch] = []
         self.undone = False
@@ -77,15 +77,15 @@ class Update:
         self.kept, self.undone = [], False
         self._scale(factor)
 
-    def rest(self) -> Plan:
-        """Return the plan of the epochs that are left."""
-        return replace(self.plan, epochs=self.plan.epochs - len(self.kept))
+    def rest(self) -> Settings:
+        """Return the settings of the epochs that are left."""
+        return replace(self.settings, epochs=self.settings.epochs - len(self.kept))
 
     def _scale(self, factor: float) -> None:
-        critic = self.plan.critic_learning_rate
-        self.plan = replace(
-            self.plan,
-            learning_rate=self.plan.learning_rate * factor,
+        critic = self.settings.critic_learning_rate
+        self.settings = replace(
+            self.settings,
+            learning_rate=self.settings.learning_rate * factor,
             critic_learning_rate=None if critic is None else critic * factor,
         )
 
@@ -120,9 +120,8 @@ class Trainer:
         self.collector = Collector(config, self.environments, self.network, self.actor, self.device)
         self.loss = ALGORITHMS[config.algo].make_loss(config, shape, self.device)
         self.learner: Learner = fast.learner(*parts) or ReferenceLearner(config, self.network, self.loss, self.device)
-        self.planner = Planner(config)
-        self.rules = make_rules(config.stopping)
-        self.monitor = Monitor(config, self.learner, slopes=self.planner.needs_slope)
+        self.engine = TrainerEngine(config, self.learner)
+        self.stopping = make_rules(config.stopping)
         self.iteration = 0
         self._episodes = self._gradient_steps = self._flops = 0
         self._seconds = self._processor_seconds = 0.0
@@ -135,26 +134,22 @@ class Trainer:
                 self.collector.restart(self.iteration)
             rollout = self.collector.collect()
             collected = time.perf_counter()
-            verdict = self.monitor.judge(self.iteration, rollout, slope=self.planner.wants_slope)
-            judged = time.perf_counter()
-            plan = self.planner.plan(self.iteration, rollout, verdict)
-            update = self._update(rollout, plan)
+            update = self._update(rollout, self.engine.plan(rollout))
             metrics = self._metrics(update)
             updated = time.perf_counter()
             self._count(rollout, update.made)
             self._seconds += updated - started
             self._processor_seconds += time.process_time() - spent
             yield {
-                **self._progress(rollout, update.plan, update.made),
+                **self._progress(rollout, update.settings, update.made),
                 **metrics,
                 "flops": self._flops,
                 "seconds": self._seconds,
                 "processor_seconds": self._processor_seconds,
                 "environment_seconds": rollout.environment_seconds,
                 "inference_seconds": rollout.inference_seconds,
-                "update_seconds": updated - judged,
-                **self.planner.record(),
-                **({**self.monitor.columns(verdict), "monitor_seconds": judged - collected} if self.monitor.on else {}),
+                "update_seconds": updated - collected - self.engine.monitor_seconds,
+                **self.engine.columns(),
             }
 
     def _count(self, rollout: Rollout, epochs: list[Epoch]) -> None:
@@ -163,17 +158,19 @@ class Trainer:
         self._episodes += len(rollout.episode_returns)
         self._gradient_steps += sum(epoch.gradient_steps for epoch in epochs)
         rows = sum(epoch.rows for epoch in epochs)
-        passes = cost.sampling(self.config) + cost.update(self.config, rows) + sum(r.forward_rows for r in self.rules)
-        judging = self.policy_flops * self.monitor.passes + self.values_flops * self.monitor.values_passes
-        self._flops += self.forward_flops * passes + judging * self.monitor.rows
+        passes = (
+            cost.sampling(self.config) + cost.update(self.config, rows) + sum(r.forward_rows for r in self.stopping)
+        )
+        evaluating = self.policy_flops * self.engine.policy_passes + self.values_flops * self.engine.values_passes
+        self._flops += self.forward_flops * passes + evaluating * self.engine.max_rows
 
-    def _progress(self, rollout: Rollout, plan: Plan, epochs: list[Epoch]) -> Record:
+    def _progress(self, rollout: Rollout, settings: Settings, epochs: list[Epoch]) -> Record:
         """Return where the run stands, and how it does."""
-        reward = self.planner.reward(rollout)
+        reward = self.engine.reward(rollout)
         return {
             "iteration": self.iteration,
             "step": self.iteration * self.config.batch_size,
-            "epochs": plan.epochs,
+            "epochs": settings.epochs,
             "epochs_done": len(epochs),
             "gradient_steps": self._gradient_steps,
             "reward": math.nan if reward is None else reward,
@@ -186,56 +183,57 @@ class Trainer:
             "learning_rate": epochs[-1].learning_rate,
         }
 
-    def _update(self, rollout: Rollout, plan: Plan) -> Update:
-        """Carry out a plan, to its end or to the first epoch after which a rule says stop.
+    def _update(self, rollout: Rollout, settings: Settings) -> Update:
+        """Update with these settings, to the last epoch or to the first one after which a stopping rule says stop.
 
-        A controller may have the whole update undone and made again at another learning rate.
+        The engine's rule may have the whole update undone and made again at another learning rate.
         """
-        seed = stream_seed(self.config.seed, "held-out", self.iteration) if self.rules else 0
-        start = self.learner.snapshot() if self.planner.guards else None
-        update = Update(plan)
+        seed = stream_seed(self.config.seed, "held-out", self.iteration) if self.stopping else 0
+        start = self.learner.snapshot() if self.engine.guards else None
+        update = Update(settings)
         while True:
             rows = rollout
-            for rule in self.rules:
-                rows = rule.start(self.learner, rows, plan, seed)
-            self.monitor.begin(self.iteration)
+            for rule in self.stopping:
+                rows = rule.start(self.learner, rows, settings, seed)
             self._attempt(rows, update)
-            factor = self.planner.repeats(update.last)
+            factor = self.engine.repeat(update.last["approx_kl"])
             if factor is None or start is None:
                 break
             self.learner.restore(start)
             update.restart(factor)
-        self.planner.finish(update.last)
+        last = update.last
+        kl, clipped = last["approx_kl"], last["clip_fraction"]
+        self.engine.finished(last.index, kl=kl, clip_fraction=clipped, undone=update.undone)
         return update
 
     def _attempt(self, rollout: Rollout, update: Update) -> None:
-        """Make the epochs of an update; one that the controller's guard undoes is tried again if it says so."""
-        before = self.learner.snapshot() if self.planner.guards else None
-        epochs = self.learner.epochs(rollout, update.plan, self.planner.controller)
+        """Make the epochs of an update; one that the rule's guard undoes is tried again if it says so."""
+        before = self.learner.snapshot() if self.engine.guards else None
+        epochs = self.learner.epochs(rollout, update.settings, self.engine.rule)
         while (epoch := next(epochs, None)) is not None:
             update.add(epoch)
             if before is not None:
-                if self.planner.stops(epoch):
+                if self.engine.stops(epoch["approx_kl"]):
                     self.learner.restore(before)
-                    factor = self.planner.retries(epoch)
+                    factor = self.engine.retry(epoch["approx_kl"])
                     update.undo(factor)
                     if factor is None:
                         return
-                    epochs = self.learner.epochs(rollout, update.rest(), self.planner.controller)
+                    epochs = self.learner.epochs(rollout, update.rest(), self.engine.rule)
                     continue
                 before = self.learner.snapshot()
-            self.monitor.mark(self.iteration, epoch.index, update.plan.epochs)
-            if any(rule.stop(epoch) for rule in self.rules) or self.planner.passes(epoch):
+            self.engine.mark(epoch.index)
+            if any(rule.stop(epoch) for rule in self.stopping) or self.engine.passes(epoch["approx_kl"]):
                 return
 
     def _metrics(self, update: Update) -> Record:
         """Return the update's mean metrics; the deviation of the ratio where a rule goes by it."""
         metrics = mean_metrics(update.shown, undone=update.undone)
-        asked = {rule.metric for rule in self.rules}
+        asked = {rule.metric for rule in self.stopping}
         return {name: value for name, value in metrics.items() if name != "ratio_deviation" or name in asked}
 
     def _parts(self) -> dict[str, Stateful]:
-        return {"collector": self.collector, "learner": self.learner, "monitor": self.monitor}
+        return {"collector": self.collector, "learner": self.learner, "engine": self.engine}
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return everything that the rest of the run depends on, as JSON-safe values and named arrays."""
@@ -246,7 +244,6 @@ class Trainer:
             "flops": self._flops,
             "seconds": self._seconds,
             "processor_seconds": None if math.isnan(self._processor_seconds) else self._processor_seconds,
-            **self.planner.state(),
         }
         values["loss"], arrays = self.loss.state()
         for name, part in self._parts().items():
@@ -256,13 +253,13 @@ class Trainer:
 
     def load(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Continue from a saved state; what follows equals the uninterrupted run number for number."""
-        self.planner.load(values)
+        if "engine" not in values:
+            raise ValueError("this checkpoint is of an earlier version of ADEPT; continue it with that, or start again")
         self.loss.load(values.get("loss", {}), arrays)
         for name, part in self._parts().items():
             prefix = f"{name}/"
             own = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
-            if name in values or name != "monitor":  # runs of before monitoring have none of it
-                part.load(values[name], own)
+            part.load(values[name], own)
         self.iteration, self._episodes = values["iteration"], values["episodes"]
         self._gradient_steps, self._flops = values["gradient_steps"], values["flops"]
         self._seconds = values["seconds"]

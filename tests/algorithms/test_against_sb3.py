@@ -12,8 +12,8 @@ pytest.importorskip("stable_baselines3", reason="needs the extra sb3")
 pytest.importorskip("envpool", reason="needs the extra envpool")
 
 from adept.config import Execution
-from adept.plan import preset_plan
 from adept.presets import preset
+from adept.trainer_engine import preset_settings
 from adept.training import Trainer
 from benchmarks.baseline import Pool, model
 
@@ -91,7 +91,7 @@ def test_a_rollout_and_an_update_are_those_of_stable_baselines3(task, fast, monk
     monkeypatch.setattr("numpy.random.permutation", lambda count: their_order[:count])
     theirs.train()
     ours.learner._rng = Same()
-    for _ in ours.learner.epochs(rollout, preset_plan(config, 3, config.learning_rate)):
+    for _ in ours.learner.epochs(rollout, preset_settings(config, 3, config.learning_rate)):
         pass
     moved = 0.0
     for mine, other in zip(own, others, strict=True):

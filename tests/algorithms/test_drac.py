@@ -16,8 +16,8 @@ from adept.algorithms.ppo import PPO
 from adept.config import Config, Execution
 from adept.envs.base import Continuous, Discrete
 from adept.networks import Categorical, DiagonalGaussian, make_network
-from adept.plan import Plan
 from adept.presets import preset
+from adept.rules import Settings
 from adept.runs.checkpoints import load_checkpoint
 from adept.runs.records import read_iterations
 from adept.runs.runner import run_one
@@ -78,7 +78,10 @@ def test_gradient_equals_finite_differences_of_the_formula_and_the_plain_side_ha
 
 @pytest.mark.parametrize("actions", [Discrete(4), Continuous((-1.0, -1.0), (1.0, 1.0))])
 def test_loss_is_ppo_plus_the_weighted_regularizer_with_two_forward_passes(actions: Any) -> None:
-    config, plan = small(), Plan(1, 1e-3, 0.2, 0.01, augmentation="flip")
+    config, plan = (
+        small(),
+        Settings(1, learning_rate=1e-3, clip_range=0.2, entropy_coefficient=0.01, augmentation="flip"),
+    )
     network = make_network("impala", (3, 64, 64), actions, 0)
     torch.manual_seed(0)
     images = torch.randint(0, 256, (6, 3, 64, 64), dtype=torch.uint8)

@@ -14,11 +14,11 @@ from adept.algorithms.ppo import PPO
 from adept.config import Config
 from adept.fast.learner import FastLearner
 from adept.networks import ActorCritic
-from adept.plan import Plan
+from adept.rules import Settings
 from tests.fast.cases import make_case, make_config, make_rollout
 
 CPU = torch.device("cpu")
-PLAN = Plan(epochs=3, learning_rate=1e-3, clip_range=0.2, entropy_coefficient=0.01)
+PLAN = Settings(epochs=3, learning_rate=1e-3, clip_range=0.2, entropy_coefficient=0.01)
 Maker = Callable[[ActorCritic, Config], Learner]
 
 both = pytest.mark.parametrize(

@@ -15,23 +15,23 @@ import torch
 from adept.algorithms.learner import Learner, ReferenceLearner
 from adept.algorithms.ppo import PPO
 from adept.config import Config, Execution
-from adept.controllers import CONTROLLERS, AdamRel, Controller, KLRate, KLRateMinibatch, make_controller
-from adept.controllers.minibatch import MinibatchRate
+from adept.engine import Engine
 from adept.fast.learner import FastLearner
 from adept.networks import ActorCritic
-from adept.plan import Plan
+from adept.rules import RULES, AdamRel, KLRate, KLRateMinibatch, Settings, make_rule
+from adept.rules.minibatch import MinibatchRate
 from adept.training import Trainer
 from tests.fast.cases import make_case, make_config, make_rollout
 
 CPU = torch.device("cpu")
-WITHIN_UPDATES = sorted(name for name, cls in CONTROLLERS.items() if cls.adapts_minibatches or cls.resets_steps)
+WITHIN_UPDATES = sorted(name for name, cls in RULES.items() if cls.adapts_minibatches or cls.resets_steps)
 MAKERS: dict[str, Callable[[ActorCritic, Config], Learner]] = {
     "reference": lambda network, config: ReferenceLearner(config, network, PPO(config, (), CPU), CPU),
     "fast": lambda network, config: FastLearner(config, network),
 }
 both = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 RATE = 1e-3
-PLAN = Plan(epochs=2, learning_rate=RATE, clip_range=0.2, entropy_coefficient=0.01)
+PLAN = Settings(epochs=2, learning_rate=RATE, clip_range=0.2, entropy_coefficient=0.01)
 
 
 class Halving(MinibatchRate):
@@ -126,14 +126,14 @@ def test_adam_rel_counts_the_steps_of_an_update_and_keeps_the_moments(make: Any)
 def test_the_fast_learner_equals_the_reference(name: str, case: str) -> None:
     config, network = make_config(), make_case(case)
     learners = [make(copy.deepcopy(network), config) for make in MAKERS.values()]
-    rules = [make_controller(name, 2) for _ in learners]
+    rules = [make_rule(name, epochs=2) for _ in learners]
     for seed in range(3):
         rollout = make_rollout(case, network, config.batch_size, seed)
         for learner, rule in zip(learners, rules, strict=True):
             list(learner.epochs(rollout, PLAN, rule))
         scales = [rule.step(None).lr_scale for rule in rules]
         assert scales[0] == pytest.approx(scales[1], rel=1e-9)
-    if CONTROLLERS[name].adapts_minibatches:
+    if RULES[name].adapts_minibatches:
         assert scales[0] != 1.0
     for one, other in zip(*(learner.network.parameters() for learner in learners), strict=True):
         torch.testing.assert_close(other, one, rtol=0, atol=1e-9)
@@ -168,17 +168,15 @@ def test_a_resumed_run_equals_the_uninterrupted_one(name: str, fast: bool) -> No
 
 
 def test_frameworks_and_probes_refuse_them() -> None:
-    from adept.integrations.pilot import chooser
     from adept.probe.distances import lr_scales
 
-    given: Controller
     for name in WITHIN_UPDATES:
-        for given in (name, {"name": name}, make_controller(name, 4)):  # type: ignore[assignment]
+        for given in (name, {"name": name}, make_rule(name, epochs=4)):
             with pytest.raises(ValueError, match="acts on every gradient step"):
-                chooser(given, epochs=4)
+                Engine(given)
         with pytest.raises(ValueError, match="acts on every gradient step"):
             lr_scales(name, 4, {}, "normal", runs=1)
-    assert chooser("kl-rate", epochs=4) is not None
+    assert Engine("kl-rate").rule is not None
 
 
 @both

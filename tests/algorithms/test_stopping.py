@@ -11,12 +11,12 @@ import torch
 from adept.algorithms.stopping import STOPPING, HeldOut, held_out_rows, make_rules
 from adept.algorithms.stopping.held_out import clipped_objective
 from adept.config import Execution
-from adept.plan import Plan
 from adept.rollout import Rollout
+from adept.rules import Settings
 from adept.training import Trainer
 from tests.fast.cases import make_config
 
-PLAN = Plan(epochs=4, learning_rate=1e-3, clip_range=0.2, entropy_coefficient=0.0)
+PLAN = Settings(epochs=4, learning_rate=1e-3, clip_range=0.2, entropy_coefficient=0.0)
 
 
 @pytest.mark.parametrize(("name", "metric"), [("target-kl", "approx_kl"), ("ratio-deviation", "ratio_deviation")])

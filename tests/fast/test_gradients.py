@@ -14,7 +14,7 @@ from adept.fast.adam import FlatAdam
 from adept.fast.passes import make_pass
 from adept.fast.surrogate import METRICS, Surrogate, Targets
 from adept.networks import ActorCritic
-from adept.plan import Plan
+from adept.rules import Settings
 from tests.fast.cases import CASES, make_case, make_config, make_rollout
 
 ROWS = 96
@@ -52,7 +52,7 @@ def gradients(case: str, clip_value_loss: bool) -> tuple[ActorCritic, ActorCriti
         environments=1, rollout_length=ROWS, minibatch_size=ROWS, clip_value_loss=clip_value_loss,
         value_coefficient=0.7,
     )  # fmt: skip
-    plan = Plan(epochs=1, learning_rate=1e-3, clip_range=0.15, entropy_coefficient=0.03)
+    plan = Settings(epochs=1, learning_rate=1e-3, clip_range=0.15, entropy_coefficient=0.03)
     reference = make_case(case)
     network = copy.deepcopy(reference)
     minibatch = take_rows(make_rollout(case, network, ROWS), torch.arange(ROWS))

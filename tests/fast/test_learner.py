@@ -14,9 +14,9 @@ from adept.algorithms.ppo import PPO
 from adept.config import Config, Execution
 from adept.fast.learner import FastLearner
 from adept.networks import ActorCritic, make_network
-from adept.plan import Plan
 from adept.presets import preset
 from adept.rollout import Rollout
+from adept.rules import Settings
 from adept.training import Trainer
 from tests.fast.cases import CASES, make_case, make_config, make_rollout
 
@@ -41,7 +41,7 @@ def fast_learner(network: ActorCritic, config: Config) -> Learner:
 
 
 def update(learner: Learner, rollout: Rollout, epochs: int, critic: float | None = None) -> dict[str, float]:
-    plan = Plan(epochs, learning_rate=1e-3, clip_range=0.2, entropy_coefficient=0.01, critic_learning_rate=critic)
+    plan = Settings(epochs, learning_rate=1e-3, clip_range=0.2, entropy_coefficient=0.01, critic_learning_rate=critic)
     return mean_metrics(list(learner.epochs(rollout, plan)))
 
 
@@ -72,7 +72,7 @@ def test_a_learning_rate_of_its_own_moves_the_critic_alone(case: str, make: Make
     rollout = make_rollout(case, network, config.batch_size)
     for rate, critic, moving in ((0.0, 1e-3, own), (1e-3, 0.0, None)):
         learner = make(copy.deepcopy(network), config)
-        plan = Plan(1, rate, 0.2, 0.01, critic_learning_rate=critic)
+        plan = Settings(1, learning_rate=rate, clip_range=0.2, entropy_coefficient=0.01, critic_learning_rate=critic)
         list(learner.epochs(rollout, plan))
         before = dict(network.named_parameters())
         moved = {name for name, after in learner.network.named_parameters() if not torch.equal(after, before[name])}

@@ -8,7 +8,8 @@ import gymnasium
 import numpy as np
 
 from adept import RoundRobin
-from adept.controllers import Choice, Controller
+from adept.engine import marked_epochs
+from adept.rules import Rule, Settings
 
 
 class Recorder(RoundRobin):
@@ -36,13 +37,15 @@ class Recorder(RoundRobin):
         )
 
 
-class Scripted(Controller):
-    """Makes the choices it was given, one after the other and from the start again, and keeps the evidence."""
+class Scripted(Rule):
+    """Returns the settings it was given, one after the other and from the start again, and keeps the feedback."""
 
-    def __init__(self, choices, kl_stop=None):
+    needs_slope = True
+
+    def __init__(self, settings, kl_stop=None):
         super().__init__(1)
-        self.choices, self.kl_stop = [Choice(*each) for each in choices], kl_stop
-        self.evidence = []
+        self.settings, self.kl_stop = [Settings(*each) for each in settings], kl_stop
+        self.feedback = []
 
     @property
     def options(self):
@@ -51,15 +54,15 @@ class Scripted(Controller):
     def stops(self, kl):
         return self.kl_stop is not None and kl > self.kl_stop
 
-    def _choose(self, evidence):
-        self.evidence.append(evidence)
-        return self.choices[(len(self.evidence) - 1) % len(self.choices)]
+    def step(self, feedback):
+        self.feedback.append(feedback)
+        return self.settings[(len(self.feedback) - 1) % len(self.settings)]
 
     def _state(self):
-        return {"made": len(self.evidence)}
+        return {"made": len(self.feedback)}
 
-    def _restore(self, rule):
-        self.evidence = [None] * rule["made"]
+    def _restore(self, state):
+        self.feedback = [None] * state["made"]
 
 
 class Counting(gymnasium.Env):
@@ -164,9 +167,11 @@ class Lag:
             parameter.data.copy_(value)
         return np.asarray(self._values().detach(), np.float64).ravel()
 
-    def assert_slopes(self, verdicts):
-        """Check what was judged of every update."""
-        np.testing.assert_allclose([verdict.critic.value for verdict in verdicts], self.found, rtol=2e-3, atol=1e-4)
+    def assert_slopes(self, evaluations):
+        """Check the critic's slope of every update."""
+        np.testing.assert_allclose(
+            [evaluation.critic_slope.value for evaluation in evaluations], self.found, rtol=2e-3, atol=1e-4
+        )
         assert max(map(abs, self.found)) > 1e-2, "a slope that says something"
 
 
@@ -186,10 +191,10 @@ def assert_only_the_critic_moves(update, actor, critic):
 
 
 class Oracle:
-    """Slope and gains of every update, worked out apart from the judge while a host trains.
+    """Slope and gains of every update, worked out apart from the engine while a host trains.
 
     Args:
-        pilot: whose verdicts are to be checked.
+        engine: whose evaluations are checked.
         optimizer: of the host, which makes `minibatches` steps per epoch.
         parameters: of the policy.
         log_probs: return those of the rollout in the host's storage, under the parameters in place.
@@ -198,13 +203,13 @@ class Oracle:
             learns from them.
     """
 
-    def __init__(self, pilot, optimizer, minibatches, parameters, log_probs, advantages, critic=None):
+    def __init__(self, engine, optimizer, minibatches, parameters, log_probs, advantages, critic=None):
         self._parameters, self._log_probs, self._advantages = list(parameters), log_probs, advantages
         self._critic = critic and Lag(*critic)
-        self._pilot, self._step, self._minibatches = pilot, pilot.step, minibatches
+        self._engine, self._step, self._minibatches = engine, engine.step, minibatches
         self._start, self._epochs, self._count = None, [], 0
-        self.found, self.verdicts, self.rates = [], [], []
-        pilot.step = self.step
+        self.found, self.evaluations, self.rates = [], [], []
+        engine.step = self.step
         optimizer.register_step_pre_hook(self._before)
         optimizer.register_step_post_hook(self._after)
 
@@ -230,33 +235,36 @@ class Oracle:
         self._put(own)
         return found
 
-    def step(self, **kwargs):
-        """Work out what the last update was worth, from the rollout at hand, and step as ever."""
+    def step(self, *args, **kwargs):
+        """Work out the estimates of the last update, from the rollout at hand, and step."""
         end = self._taken()
         if self._start is not None:
             advantages = np.asarray(self._advantages().detach(), np.float64).ravel()
             ends = [[a + share * (b - a) for a, b in zip(self._start, end, strict=True)] for share in (1.25, 0.75)]
             deployed, before = self._at(end), self._at(self._start)
-            gains = [gain_by_hand(self._at(place), before, deployed, advantages) for place in (*self._epochs[:-1], end)]
+            marked = [self._epochs[epoch - 1] for epoch in marked_epochs((len(self._epochs),))[:-1]]
+            gains = [gain_by_hand(self._at(place), before, deployed, advantages) for place in (*marked, end)]
             self.found.append([slope_by_hand(*map(self._at, ends), advantages), *gains])
         if self._critic:
             self._critic.step()
         self._start, self._epochs, self._count = end, [], 0
         self.rates.append([])
-        choice = self._step(**kwargs)
-        self.verdicts.append(self._pilot.verdict)
-        return choice
+        settings = self._step(*args, **kwargs)
+        self.evaluations.append(self._engine.feedback)
+        return settings
 
-    def assert_verdicts(self):
-        """Check slope, gains by epoch and worth of every update but the first, which nothing was before."""
-        assert self.verdicts[0] is None
-        assert len(self.verdicts) >= 3
-        for verdict, expected in zip(self.verdicts[1:], self.found, strict=True):
-            judged = [verdict.slope, *(verdict.by_epoch[k] for k in sorted(verdict.by_epoch)), verdict.update_gain]
+    def assert_evaluations(self):
+        """Check slope, gains by epoch and of every update but the first, which nothing was before."""
+        assert self.evaluations[0] is None
+        assert len(self.evaluations) >= 3
+        for evaluation, expected in zip(self.evaluations[1:], self.found, strict=True):
+            epochs = sorted(evaluation.gain_by_epoch)
+            assert evaluation.gain_by_epoch[epochs[-1]] == evaluation.update_gain
+            judged = [evaluation.slope, *(evaluation.gain_by_epoch[epoch] for epoch in epochs)]
             np.testing.assert_allclose([each.value for each in judged], expected, rtol=2e-3, atol=2e-6)
         assert max(abs(values[0]) for values in self.found) > 1e-3, "a slope that says something"
         if self._critic:
-            self._critic.assert_slopes(self.verdicts[1:])
+            self._critic.assert_slopes(self.evaluations[1:])
 
     def assert_rates(self, choices, scheduled):
         """Check that every step of update n had the rate scheduled(n) times the scale, and how many there were."""
@@ -282,12 +290,12 @@ def assert_equal_bit_for_bit(states):
         assert mine == own
 
 
-def held_copies(pilot, parameters):
-    """Return how many copies of the policy the judge holds."""
-    judge = pilot._judge
-    held = [] if judge.start is None else [judge.start, *judge.waypoints.values()]
+def held_copies(engine, parameters):
+    """Return how many copies of the policy the engine holds."""
+    evaluator = engine._evaluator
+    held = [] if evaluator.start is None else [evaluator.start, *evaluator.marked.values()]
     return sum(each.numel() for copy in held for _, each in copy) / sum(each.numel() for each in parameters)
 
 
 SHORTENING = {"name": "hindsight", "kl_limit": 1e-9}
-"""A controller that shortens every update: each goes further than that."""
+"""A rule that shortens every update: each goes further than that."""

@@ -50,7 +50,7 @@ def test_as_it_stands_it_changes_no_parameter_and_prints_its_advice(run, patched
     plain = run(LOOP)
     assert ADVICE in patched.read_text(encoding="utf-8")
     monitored = run(patched)
-    assert monitored["hindsight"].verdict.slope.known
+    assert monitored["hindsight"].feedback.slope.known
     assert capsys.readouterr().out == f"{monitored['hindsight'].advice()}\n"
     for name, value in plain["agent"].state_dict().items():
         assert torch.equal(monitored["agent"].state_dict()[name], value), name
@@ -104,15 +104,15 @@ class Monitored(adept.Hindsight):
 
         if self.start is not None:
             *ends, twice = ({n: self.start[n] + a * (end[n] - self.start[n]) for n in end} for a in (1.25, 0.75, 2.0))
-            places = (*self.epochs, twice)
+            places = (self.epochs[0], self.epochs[1], self.epochs[3], twice)
             gains = [gain_by_hand(at(place), at(self.start), at(end), advantages) for place in places]
             self.expected.append((slope_by_hand(*map(at, ends), advantages), gains))
         self.start, self.epochs = end, []
-        plan = super().step(*args, **kwargs)
-        if self.verdict is not None:
-            assert self.verdict.slope.value == pytest.approx(self.expected[-1][0], rel=1e-3, abs=1e-6)
-            self.expected[-1] += (self.verdict.slope.z,)
-        return plan
+        chosen = super().step(*args, **kwargs)
+        if self.feedback is not None:
+            assert self.feedback.slope.value == pytest.approx(self.expected[-1][0], rel=1e-3, abs=1e-6)
+            self.expected[-1] += (self.feedback.slope.z,)
+        return chosen
 
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "Pendulum-v1"])
@@ -127,10 +127,10 @@ def test_slope_and_gains_in_the_log_are_those_of_an_independent_computation(run,
     assert logged["adept/slope_z"] == pytest.approx([z for _, _, z in monitored.expected])
     assert logged["adept/epochs"] == logged["adept/epochs_done"] == [4] * ITERATIONS
     by_place = [gains for _, gains, _ in monitored.expected]
-    names = [*(f"gain_epoch_{epoch}" for epoch in (1, 2, 3, 4)), "gain_x2"]
+    names = [*(f"gain/{epoch}" for epoch in (1, 2, 4)), "gain/x2"]
     for name, gains in zip(names, zip(*by_place, strict=True), strict=True):
         assert logged[f"adept/{name}"] == pytest.approx(gains, rel=2e-3, abs=2e-6)
-    assert logged["adept/update_gain"] == logged["adept/gain_epoch_4"]
+    assert logged["adept/update_gain"] == logged["adept/gain/4"]
     assert len(logged["adept/update_kl"]) == ITERATIONS - 1
 
 
@@ -139,7 +139,7 @@ def test_in_control_it_sets_epochs_and_multiplies_the_scheduled_rate(run, patche
     class Steered(adept.Hindsight):
         def __init__(self, *args, **options):
             super().__init__(*args, **options)
-            self.controller = Scripted([(2, 1.0), (1, 3.0)])
+            self._engine.rule = Scripted([(2, 1.0), (1, 3.0)])
 
     monkeypatch.setattr(adept, "Hindsight", Steered)
     text = patched.read_text(encoding="utf-8")
@@ -148,7 +148,7 @@ def test_in_control_it_sets_epochs_and_multiplies_the_scheduled_rate(run, patche
     logged = logged_numbers()
     assert logged["adept/epochs"] == logged["adept/epochs_done"] == [2, 1, 2, 1]
     assert logged["adept/lr_scale"] == [1, 3, 1, 3]
-    assert len(logged["adept/slope_z"]) == ITERATIONS - 1, "the first rollout has no update to judge"
+    assert len(logged["adept/slope_z"]) == ITERATIONS - 1, "the first rollout has no update to evaluate"
     left = [1 - iteration / ITERATIONS if anneal else 1 for iteration in range(ITERATIONS)]
     rates = [RATE * scheduled * lr_scale for scheduled, lr_scale in zip(left, [1, 3, 1, 3], strict=True)]
     assert logged["charts/learning_rate"] == pytest.approx(rates)

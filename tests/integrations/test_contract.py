@@ -1,16 +1,12 @@
 """What every integration does before it begins, without any framework."""
 
-import dataclasses
 import sys
 
 import pytest
 import torch
 
-from adept import UCB, GaussianThompson, RoundRobin
-from adept.controllers import Choice
-from adept.hindsight.estimates import NOTHING, Estimate
-from adept.hindsight.verdict import Verdict
 from adept.integrations import contract
+from adept.rules import Settings
 
 
 def test_versions_are_compared_by_their_numbers(monkeypatch):
@@ -32,44 +28,6 @@ def test_a_framework_that_cannot_be_imported_names_the_extra(monkeypatch, tmp_pa
     monkeypatch.setitem(sys.modules, "half_installed", None)
     with pytest.raises(ImportError, match=r"half_installed is not installed.*pip install 'adept-rl\[rllib\]'"):
         contract.require_framework("half_installed", package="ray", at_least="1", below="2", extra="rllib")
-
-
-def test_an_arm_that_was_never_tried_has_no_numbers_and_shares_stand_beside_counts():
-    scheduler = RoundRobin([3, 2, 1])
-    for _ in range(4):
-        scheduler.step(None)
-    assert contract.arm_numbers(scheduler) == {
-        "choices/3": 2.0, "choices/2": 1.0, "choices/1": 1.0, "share/3": 0.5, "share/2": 0.25, "share/1": 0.25,
-    }  # fmt: skip
-    assert contract.arm_numbers(RoundRobin([3, 2])) == {}
-    stuck = UCB([3, 1], exploration=0.0, scale=None)
-    stuck.step(None)
-    assert contract.prefixed(contract.arm_numbers(stuck)) == {"adept/choices/3": 1.0, "adept/share/3": 1.0}
-    stuck.step(2.0)
-    assert contract.arm_numbers(stuck) == {"choices/3": 2.0, "value/3": 2.0, "score/3": 2.0, "share/3": 1.0}
-
-
-@pytest.mark.parametrize("kind", [UCB, GaussianThompson])
-def test_an_arm_without_a_reward_has_no_value(kind):
-    scheduler = kind([3, 2, 1])
-    scheduler.step(None)
-    scheduler.step(5.0)  # of arm 3; arm 2 is chosen
-    numbers = contract.arm_numbers(scheduler)
-    assert {name for name in numbers if name.endswith("/2")} == {"choices/2", "share/2"}
-    assert numbers["value/3"] == 0.0, "a single reward is the mean of all"
-    assert "score/3" in numbers
-
-
-def test_verdicts_are_logged_under_the_names_of_the_guide_and_only_what_is_known():
-    one = Estimate(0.5, 0.25, 9)
-    verdict = Verdict(one, one, {1: one, 2: NOTHING}, {2.0: one}, 9, 0.01)
-    judged = contract.logged(dataclasses.replace(verdict, critic=one))
-    assert (judged["adept/critic_slope"], judged["adept/critic_slope_z"]) == (0.5, one.z)
-    assert contract.logged(verdict, epochs=3) == {
-        "adept/epochs": 3.0, "adept/slope_z": one.z, "adept/update_gain": 0.5, "adept/update_gain_error": 0.25,
-        "adept/gain_epoch_1": 0.5, "adept/gain_x2": 0.5, "adept/update_kl": 0.01,
-    }  # fmt: skip
-    assert contract.logged(None, epochs_done=2) == {"adept/epochs_done": 2.0}
 
 
 @pytest.mark.parametrize("rate", [0.1, torch.tensor(0.1)])
@@ -110,8 +68,8 @@ def test_the_critics_steps_are_those_of_a_learning_rate_of_its_own(optimizer):
     hooked, grouped = ([torch.nn.Parameter(row.clone()) for row in start] for _ in range(2))
     one = optimizer(hooked, lr=1e-3)
     two = optimizer([{"params": grouped[:1], "lr": 2e-3}, {"params": grouped[1:], "lr": 8e-3}])
-    lr_scale = contract.LRScale(one, critic=hooked[1:])
-    lr_scale.choice = Choice(3, 2.0, 8.0)
+    lr_scale = contract.LRScale(one, critic_params=hooked[1:])
+    lr_scale.settings = Settings(3, 2.0, 8.0)
     for _ in range(20):
         for parameters, each in ((hooked, one), (grouped, two)):
             for parameter in parameters:
@@ -121,11 +79,11 @@ def test_the_critics_steps_are_those_of_a_learning_rate_of_its_own(optimizer):
         torch.testing.assert_close(first, second, rtol=1e-5, atol=1e-6)
     assert not torch.allclose(hooked[1], start[1], atol=1e-2)
     # At most 0.01 for the critic, unless the others are faster; without a scale of its own it moves as they do.
-    for choice, rates in ((Choice(3, 2.0, 32.0), (2e-3, 0.01)), (Choice(3, 20.0, 32.0), (0.02, 0.02)),
-                          (Choice(3, 2.0), (2e-3, 2e-3))):  # fmt: skip
+    for settings, rates in ((Settings(3, 2.0, 32.0), (2e-3, 0.01)), (Settings(3, 20.0, 32.0), (0.02, 0.02)),
+                          (Settings(3, 2.0), (2e-3, 2e-3))):  # fmt: skip
         plain = [torch.nn.Parameter(torch.ones(1)) for _ in range(2)]
         descent = torch.optim.SGD(plain, lr=1e-3)
-        contract.LRScale(descent, critic=plain[1:]).choice = choice
+        contract.LRScale(descent, critic_params=plain[1:]).settings = settings
         for parameter in plain:
             parameter.grad = torch.ones(1)
         descent.step()

@@ -16,6 +16,7 @@ from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
 from ray.tune import register_env
 from recording import Counting, Recorder, counting_means, import_afresh
 
+from adept.hindsight.estimates import Estimate
 from adept.integrations.rllib import advice, attach
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray]
@@ -84,7 +85,7 @@ def scheduled(cluster, tmp_path_factory):
     done, results = train(algorithm, 2)
     path = algorithm.save_to_path(str(tmp_path_factory.mktemp("checkpoint")))
     more, later = train(algorithm, 3)
-    (recorder,) = on_learners(algorithm, lambda learner: learner.pilot.chooser)
+    (recorder,) = on_learners(algorithm, lambda learner: learner.engine.rule)
     rates = on_learners(algorithm, optimiser_steps)[0][1]
     algorithm.stop()
     return {"done": done + more, "results": results + later, "recorder": recorder, "path": path, "rate": rates}
@@ -106,7 +107,7 @@ def test_metrics_are_in_the_results(scheduled):
     assert [result["adept/epochs"] for result in results] == [3.0, 1.0, 2.0, 3.0, 1.0]
     assert [result["adept/epochs_done"] for result in results] == [3.0, 1.0, 2.0, 3.0, 1.0]
     assert [result["adept/reward"] for result in results] == pytest.approx(means(5))
-    assert results[-1]["adept/choices/3"] == 2.0
+    assert results[-1]["adept/arm_choices/3"] == 2.0
 
 
 def test_the_learning_rate_follows_steps_not_epochs(scheduled):
@@ -118,7 +119,7 @@ def test_state_survives_save_and_restore(scheduled):
     algorithm = attach(config(), Recorder([3, 1, 2])).build_algo()
     algorithm.restore_from_path(scheduled["path"])
     train(algorithm, 2)
-    (recorder,) = on_learners(algorithm, lambda learner: learner.pilot.chooser)
+    (recorder,) = on_learners(algorithm, lambda learner: learner.engine.rule)
     algorithm.stop()
     # Environments begin anew; the policy of the second choice, 1, makes the first batch after the restore.
     assert recorder.chosen == [2, 3]
@@ -130,7 +131,7 @@ def test_state_survives_save_and_restore(scheduled):
 def test_two_learners_make_the_same_choices():
     algorithm = attach(config(learners=2), Recorder([3, 1, 2])).build_algo()
     done, results = train(algorithm, 4)
-    recorders = on_learners(algorithm, lambda learner: learner.pilot.chooser)
+    recorders = on_learners(algorithm, lambda learner: learner.engine.rule)
     algorithm.stop()
     assert len(recorders) == 2
     for recorder in recorders:
@@ -143,9 +144,9 @@ def test_two_learners_make_the_same_choices():
 
 
 def spied(learner):
-    """Have a learner keep the rates of its optimiser's steps, its verdicts, and slopes worked out from its batches."""
-    learner.seen = {"rates": [], "verdicts": [], "z": [], "slopes": [], "lr_scales": []}
-    seen, pilot, start, step, rows = learner.seen, learner.pilot, [], learner.pilot.step, learner._rows
+    """Have a learner keep the rates of its optimiser's steps, its evaluations, and slopes worked out by hand."""
+    learner.seen = {"rates": [], "evaluations": [], "z": [], "slopes": [], "lr_scales": []}
+    seen, engine, start, step, rows = learner.seen, learner.engine, [], learner.engine.step, learner._rows
     (module,) = (module for _, module in learner.module.items())
     module = module.unwrapped()
     batches = []
@@ -165,7 +166,7 @@ def spied(learner):
         taken = torch.log_softmax(found, 1).gather(1, batches[-1]["actions"].long()[:, None])
         return taken[batches[-1]["loss_mask"].bool()]
 
-    def stepped(**kwargs):
+    def stepped(*args, **kwargs):
         end = [parameter.detach().clone() for parameter in module.parameters()]
         if start:
             at = [[a + share * (b - a) for a, b in zip(start[-1], end, strict=True)] for share in (1.25, 0.75)]
@@ -173,13 +174,13 @@ def spied(learner):
             seen["slopes"].append(recording.slope_by_hand(log_probs(at[0]), log_probs(at[1]), advantages))
         start.append(end)
         seen["rates"].append([])
-        choice = step(**kwargs)
+        choice = step(*args, **kwargs)
         seen["lr_scales"].append((choice.epochs, choice.lr_scale))
-        seen["verdicts"].append(None if pilot.verdict is None else pilot.verdict.slope.value)
-        seen["z"].append(None if pilot.verdict is None else pilot.verdict.slope.z)
+        seen["evaluations"].append(None if engine.feedback is None else engine.feedback.slope.value)
+        seen["z"].append(None if engine.feedback is None else engine.feedback.slope.z)
         return choice
 
-    learner._rows, pilot.step = kept, stepped
+    learner._rows, engine.step = kept, stepped
     learner.get_optimizer().register_step_pre_hook(
         lambda optimizer, *_: seen["rates"][-1].append(float(optimizer.param_groups[0]["lr"]))
     )
@@ -205,17 +206,17 @@ def test_monitoring_changes_nothing_and_the_slope_is_that_of_the_batch(capsys):
     (held,) = on_learners(algorithm, copies)
     algorithm.stop()
     assert capsys.readouterr().out.endswith(said)
-    assert seen["verdicts"][0] is None
-    assert seen["verdicts"][1:] == pytest.approx(seen["slopes"], rel=1e-3, abs=1e-6)
+    assert seen["evaluations"][0] is None
+    assert seen["evaluations"][1:] == pytest.approx(seen["slopes"], rel=1e-3, abs=1e-6)
     assert max(map(abs, seen["slopes"])) > 1e-3, "a slope that says something"
-    names = {"adept/slope_z", "adept/update_gain", "adept/gain_epoch_1", "adept/gain_epoch_2", "adept/epochs"}
+    names = {"adept/slope_z", "adept/update_gain", "adept/gain/1", "adept/gain/2", "adept/epochs"}
     assert names < results[-1].keys()
-    assert "adept/gain_epoch_3" not in results[-1], "the last epoch is the update"
+    assert results[-1]["adept/gain/3"] == results[-1]["adept/update_gain"], "the last epoch is the update"
     assert held == 1 + 2
 
 
 def copies(learner):
-    return recording.held_copies(learner.pilot, list(learner._judged_modules.parameters()))
+    return recording.held_copies(learner.engine, list(learner._judged_modules.parameters()))
 
 
 @on_a_cluster
@@ -251,18 +252,18 @@ def test_two_learners_have_one_choice_and_one_lr_scale():
     algorithm.learner_group.foreach_learner(spied)
     done, results = train(algorithm, 4)
     first, second = on_learners(algorithm, lambda learner: learner.seen)
-    states = on_learners(algorithm, lambda learner: learner.pilot.state_dict())
+    states = on_learners(algorithm, lambda learner: learner.engine.state_dict())
     algorithm.stop()
     assert first["lr_scales"] == second["lr_scales"]
     assert first["rates"] == second["rates"]
     assert states[0] == states[1]
     assert first["lr_scales"][-1][1] < 1.0
-    assert first["verdicts"][1:] != second["verdicts"][1:], "their rows are not the same"
+    assert first["slopes"] != second["slopes"], "their rows are not the same"
+    means = [(mine + others) / 2 for mine, others in zip(first["slopes"], second["slopes"], strict=True)]
     for seen in (first, second):
-        assert seen["verdicts"][1:] == pytest.approx(seen["slopes"], rel=1e-3, abs=1e-6)
+        assert seen["evaluations"][1:] == pytest.approx(means, rel=1e-3, abs=1e-6)
         assert max(map(abs, seen["slopes"])) > 1e-3, "a slope that says something"
-    pooled = [(mine + others) / 2**0.5 for mine, others in zip(first["z"][1:], second["z"][1:], strict=True)]
-    assert [result["adept/slope_z"] for result in results[1:]] == pytest.approx(pooled)
+        assert [result["adept/slope_z"] for result in results[1:]] == pytest.approx(seen["z"][1:])
     assert [result["adept/epochs_done"] % 1 for result in results] == [0.0] * 4
     assert all(mine == others for mine, others in done)
 
@@ -344,7 +345,7 @@ def test_an_epochs_gain_is_that_of_the_parameters_at_its_end(minibatch):
     monitoring = learner()
     updates = Updates(monitoring, minibatch=minibatch)
     oracle = recording.Oracle(
-        monitoring.pilot,
+        monitoring.engine,
         monitoring.get_optimizer(),
         40 // minibatch,
         updates.module.parameters(),
@@ -358,8 +359,8 @@ def test_an_epochs_gain_is_that_of_the_parameters_at_its_end(minibatch):
     )
     for _ in range(4):
         updates.update()
-    assert [sorted(verdict.by_epoch) for verdict in oracle.verdicts[1:]] == [[1, 2]] * 3
-    oracle.assert_verdicts()
+    assert [sorted(evaluation.gain_by_epoch) for evaluation in oracle.evaluations[1:]] == [[1, 2, 3]] * 3
+    oracle.assert_evaluations()
 
 
 @pytest.mark.parametrize(("planned", "ends"), [(0, [11, 21]), (31, [11, 21]), (5, [2, 4])])
@@ -370,7 +371,7 @@ def test_epochs_of_uneven_batches_are_whole(planned, ends):
     logged = updates.update()
     assert len(updates.steps) == (planned or 31)
     assert (logged["adept/epochs"], logged["adept/epochs_done"]) == (3.0, 3.0)
-    waypoints = monitoring.pilot._judge.waypoints
+    waypoints = monitoring.engine._evaluator.marked
     assert sorted(waypoints) == [1, 2]
     for epoch, step in zip((1, 2), ends, strict=True):
         recording.assert_equal_bit_for_bit(([copy for _, copy in waypoints[epoch]], updates.steps[step - 1]))
@@ -389,7 +390,7 @@ def test_the_guards_divergence_is_that_of_the_rows_in_the_batch():
     """RLlib shuffles the batch in place; mean[r - 1 - ln r] is of each row's own log-probabilities."""
     guarded = learner(recording.Scripted([(3, 1.0)], kl_stop=10.0))
     updates = Updates(guarded)
-    seen, expected, stops = [], [], guarded.pilot.stops
+    seen, expected, stops = [], [], guarded.engine.stops
 
     def spy(kl):
         seen.append(kl)
@@ -397,7 +398,7 @@ def test_the_guards_divergence_is_that_of_the_rows_in_the_batch():
         expected.append(float((change.exp() - 1 - change).mean()))
         return stops(kl)
 
-    guarded.pilot.stops = spy
+    guarded.engine.stops = spy
     updates.update()
     assert seen == pytest.approx(expected, rel=1e-3)
     assert len(seen) == 2
@@ -418,11 +419,11 @@ def test_an_update_after_a_failed_one_is_made_with_its_own_batch(monkeypatch):
     failing = learner()
     updates = Updates(failing)
 
-    def failure(**_):
+    def failure(*_, **__):
         raise RuntimeError("no choice")
 
     with monkeypatch.context() as patched:
-        patched.setattr(failing.pilot, "step", failure)
+        patched.setattr(failing.engine, "step", failure)
         with pytest.raises(RuntimeError, match="no choice"):
             updates.update()
     seen = []
@@ -432,24 +433,30 @@ def test_an_update_after_a_failed_one_is_made_with_its_own_batch(monkeypatch):
     assert {tuple(row) for batch in seen for row in batch["default_policy"]["obs"].tolist()} == own
 
 
-def test_the_slope_of_several_learners_is_logged_as_the_controller_is_given_it(monkeypatch):
-    """z of independent rows adds up as the sum over the root of n, errors of a mean fall as the root of n."""
+def test_the_slope_of_several_learners_is_logged_as_a_rule_is_given_it(monkeypatch):
+    """Errors of a mean fall as the root of n, and the degrees of freedom add up."""
     monitoring = learner()
     updates = Updates(monitoring)
     updates.update()
     updates.update()
-    own = monitoring.pilot.metrics()
+    own = monitoring.engine.metrics()
     monkeypatch.setattr(type(monitoring), "distributed", True)
     monkeypatch.setattr(monitoring, "_summed", lambda values: [4 * value for value in values])  # four that see the same
-    pooled = monitoring._pooled(monitoring.pilot.verdict.evidence(epochs_done=3))
+    before = monitoring.engine.feedback
+    monitoring.engine.feedback = pooled = monitoring._pooled(before)
+    for name in ("slope", "critic_slope", "update_gain"):
+        mine, all_four = getattr(before, name), getattr(pooled, name)
+        assert all_four == Estimate(
+            pytest.approx(mine.value), pytest.approx(mine.error / 2), pytest.approx(4 * mine.freedom)
+        )
+    assert (pooled.kl, pooled.epochs_done, pooled.stopped) == (pytest.approx(before.kl), 3, False)
+    assert set(pooled.gain_by_epoch) == set(before.gain_by_epoch)
+    assert set(pooled.gain_by_length) == {0.5, 1.5, 2.0}
     logged = updates.logged_again()
-    assert logged["adept/slope_z"] == pytest.approx(2 * own["adept/slope_z"]) == pytest.approx(pooled.slope_z)
-    critic = logged["adept/critic_slope_z"]
-    assert critic == pytest.approx(2 * own["adept/critic_slope_z"]) == pytest.approx(pooled.critic_slope_z)
-    assert pooled.critic_slope == pytest.approx(own["adept/critic_slope"])
-    error = logged["adept/update_gain_error"]
-    assert error == pytest.approx(own["adept/update_gain_error"] / 2) == pytest.approx(pooled.gain_error)
+    assert logged["adept/slope_z"] == pytest.approx(pooled.slope.z)
     assert logged["adept/update_gain"] == pytest.approx(own["adept/update_gain"])
+    monkeypatch.setattr(monitoring, "_summed", lambda values: [0.0 * value for value in values])
+    assert monitoring._pooled(None) is None
 
 
 def test_a_lr_scale_of_its_own_moves_the_critic_alone():
@@ -470,7 +477,7 @@ def test_a_controller_knows_how_blind_the_critic_is():
         errors = columns["value_targets"] - updates.values()
         expected.append(1 - float(errors.var() / columns["value_targets"].var()))
         updates.update()
-    known = judged.pilot.chooser.state_dict()["rule"]["explained"]
+    known = judged.engine.rule.state_dict()["state"]["explained"]
     assert known == pytest.approx(0.8 * expected[1] + 0.2 * expected[2], rel=1e-4), "the first rollout judges no update"
 
 

@@ -121,13 +121,13 @@ def test_the_first_update_after_a_load_is_not_judged(given, tmp_path):
     runner.learn(1)
     runner.save(str(tmp_path / "model.pt"))
     runner.learn(2)
-    assert runner.adept.pilot.verdict is not None
+    assert runner.adept.engine.feedback is not None
     for load_cfg in (None, {"actor": True, "critic": True}):
         runner.load(str(tmp_path / "model.pt"), load_cfg=load_cfg)
         runner.learn(1)
-        assert runner.adept.pilot.verdict is None
+        assert runner.adept.engine.feedback is None
         runner.learn(1)
-        assert runner.adept.pilot.verdict is not None
+        assert runner.adept.engine.feedback is not None
 
 
 def test_a_rollout_that_cannot_be_judged_does_not_end_the_training(capsys):
@@ -200,14 +200,14 @@ def test_monitoring_changes_nothing_and_the_slope_is_that_of_the_storage(recurre
     plain = build(recurrent=recurrent)
     plain.learn(4)
     runner = attach(build(recurrent=recurrent), gains_every=1)
-    (slopes, lag), seen, step = oracle(runner), [], runner.adept.pilot.step
+    (slopes, lag), seen, step = oracle(runner), [], runner.adept.engine.step
 
-    def spied(**kwargs):
-        choice = step(**kwargs)
-        seen.append(runner.adept.pilot.verdict)
+    def spied(*args, **kwargs):
+        choice = step(*args, **kwargs)
+        seen.append(runner.adept.engine.feedback)
         return choice
 
-    runner.adept.pilot.step = spied
+    runner.adept.engine.step = spied
     capsys.readouterr()
     runner.learn(4)
     assert capsys.readouterr().out.endswith(f"adept: {runner.adept.advice()}\n")
@@ -216,14 +216,14 @@ def test_monitoring_changes_nothing_and_the_slope_is_that_of_the_storage(recurre
             assert torch.equal(mine.state_dict()[name], value), name
     assert runner.alg.learning_rate == plain.alg.learning_rate
     assert seen[0] is None
-    assert [verdict.slope.value for verdict in seen[1:]] == pytest.approx(slopes, rel=1e-3, abs=1e-6)
+    assert [evaluation.slope.value for evaluation in seen[1:]] == pytest.approx(slopes, rel=1e-3, abs=1e-6)
     assert max(map(abs, slopes)) > 1e-3, "a slope that says something"
     if recurrent:
-        assert not any(verdict.critic.known for verdict in seen[1:])
+        assert not any(evaluation.critic_slope.known for evaluation in seen[1:])
     else:
         lag.assert_slopes(seen[1:])
-    assert [sorted(verdict.by_epoch) for verdict in seen[1:]] == [[1, 2]] * 3
-    assert all(verdict.rows == STEPS * ENVS for verdict in seen[1:])
+    assert [sorted(evaluation.gain_by_epoch) for evaluation in seen[1:]] == [[1, 2, 3]] * 3
+    assert all(evaluation.rows == STEPS * ENVS for evaluation in seen[1:])
 
 
 @pytest.mark.parametrize("recurrent", [False, True])
@@ -231,8 +231,8 @@ def test_rows_beyond_the_limit_are_left_out(recurrent):
     runner = attach(build(recurrent=recurrent), verbose=0, rows=2 * STEPS)
     runner.learn(2)
     # Every third of 32 rows, since every second would be of half of the environments; two whole environments.
-    assert runner.adept.pilot.verdict.rows == (2 * STEPS if recurrent else 11)
-    assert runner.adept.pilot.verdict.slope.known
+    assert runner.adept.engine.feedback.rows == (2 * STEPS if recurrent else 11)
+    assert runner.adept.engine.feedback.slope.known
 
 
 def test_a_lr_scale_of_its_own_moves_the_critic_alone():
@@ -245,7 +245,7 @@ def test_control_resumes_through_save_and_load(tmp_path):
     control = {"name": "hindsight", "kl_limit": 1e-9}  # every update goes further than that, and is shortened
     first = attach(build(), control, verbose=0)
     first.learn(3)
-    lr_scale = first.adept.pilot.choice.lr_scale
+    lr_scale = first.adept.engine.settings.lr_scale
     assert lr_scale < 1.0
     first.save(str(tmp_path / "model.pt"))
     second = attach(build(), control, verbose=0)
@@ -253,10 +253,10 @@ def test_control_resumes_through_save_and_load(tmp_path):
     rates = run(second, 1)
     # The first update after a load is not judged: the scale goes on where it was.
     assert rates[0] == pytest.approx([RATE * lr_scale] * len(rates[0]))
-    assert second.adept.pilot.state_dict() == first.adept.pilot.state_dict()
+    assert second.adept.engine.state_dict() == first.adept.engine.state_dict()
     afresh = attach(build(), control, verbose=0)
     afresh.load(str(tmp_path / "model.pt"), load_cfg={"actor": True, "critic": True})
-    assert afresh.adept.pilot.choice.lr_scale == 1.0
+    assert afresh.adept.engine.settings.lr_scale == 1.0
     other = attach(build(), Recorder([3, 1]), verbose=0)
     with pytest.raises(ValueError, match=rf"cannot load this state .*load_cfg={{\.\.\., '{STATE}': False}}"):
         other.load(str(tmp_path / "model.pt"))
@@ -267,7 +267,7 @@ def test_control_resumes_through_save_and_load(tmp_path):
 def test_the_guard_ends_an_update(recurrent):
     runner = attach(build(recurrent=recurrent), Scripted([(3, 1.0)], kl_stop=1e-9), verbose=0)
     assert [len(rates) for rates in run(runner, 2)] == [MINIBATCHES, MINIBATCHES]
-    assert runner.adept.pilot.update_metrics() == {"adept/epochs": 3.0, "adept/epochs_done": 1.0}
+    assert runner.adept.engine.update_metrics() == {"adept/epochs": 3.0, "adept/epochs_done": 1.0}
     assert runner.alg.num_learning_epochs == CONFIGURED
 
 
@@ -278,8 +278,8 @@ def test_memory_is_one_copy_and_one_for_each_epoch_that_is_judged():
     held = []
     for _ in range(3):
         runner.learn(1)
-        judge = runner.adept.pilot._judge
-        held.append(sum(each.numel() for copy in (judge.start, *judge.waypoints.values()) for _, each in copy) / size)
+        judge = runner.adept.engine._evaluator
+        held.append(sum(each.numel() for copy in (judge.start, *judge.marked.values()) for _, each in copy) / size)
     assert held == [1, 1 + 2, 1]
 
 
@@ -291,13 +291,10 @@ def test_numbers_go_to_the_runners_writer(tmp_path):
     events.Reload()
     names = {name for name in events.Tags()["scalars"] if name.startswith("adept/")}
     assert {"adept/epochs", "adept/epochs_done", "adept/reward", "adept/slope_z", "adept/update_gain"} < names
-    assert {"adept/gain_epoch_1", "adept/gain_epoch_2", "adept/gain_epoch_3"} < names
-    assert runner.adept.pilot.chooser.arms == (4, 2, 1)
-    # 4 was chosen and credited, 2 chosen, 1 neither.
-    by_arm = {name for name in names if name[-2:] in ("/4", "/2", "/1")}
-    quantities = {"/4": ("choices", "share", "value", "score"), "/2": ("choices", "share")}
-    assert by_arm == {f"adept/{quantity}{arm}" for arm, each in quantities.items() for quantity in each}
-    assert len(events.Scalars("adept/value/4")) == 1, "no value before the first reward"
+    assert {"adept/gain/1", "adept/gain/2", "adept/gain/4"} < names
+    assert runner.adept.engine.rule.scheduler.arms == (4, 2, 1)
+    by_arm = {name for name in names if name.startswith("adept/arm_")}
+    assert by_arm == {f"adept/arm_{name}/{arm}" for arm in (4, 2, 1) for name in ("choices", "value", "score")}
     assert [event.value for event in events.Scalars("adept/reward")] == pytest.approx(counting_means(2, STEPS))
 
 

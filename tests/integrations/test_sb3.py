@@ -139,7 +139,7 @@ def test_metrics_of_a_choice_and_its_reward_share_a_row(recorder):
     assert "adept/epochs" not in rows.rows[0]
     assert [row["adept/epochs"] for row in rows.rows[1:]] == [3, 1, 2]
     assert [row["adept/epochs_done"] for row in rows.rows[1:]] == [3.0, 1.0, 2.0]
-    assert rows.rows[-1]["adept/choices/3"] == 2.0
+    assert rows.rows[-1]["adept/arm_choices/3"] == 2.0
 
 
 def test_values_of_the_arms_are_logged():
@@ -147,9 +147,9 @@ def test_values_of_the_arms_are_logged():
     model.set_logger(Logger(None, [rows]))
     model.learn(3 * ROLLOUT, AdeptCallback(adept.UCB([3, 1], exploration=0.0, scale=None)))
     # Without exploration every choice is 3, credited with the second and the third mean.
-    assert rows.rows[-1]["adept/value/3"] == pytest.approx(np.mean(counting_means(3, STEPS)[1:]))
-    assert rows.rows[-1]["adept/share/3"] == 1.0
-    assert not [name for name in rows.rows[-1] if name.endswith("/1")], "an arm that was never tried has no numbers"
+    assert rows.rows[-1]["adept/arm_value/3"] == pytest.approx(np.mean(counting_means(3, STEPS)[1:]))
+    assert rows.rows[-1]["adept/arm_choices/3"] == 3.0
+    assert rows.rows[-1]["adept/arm_choices/1"] == 0.0
 
 
 def test_target_kl_logs_the_asked_and_the_done_epochs(recorder):
@@ -264,14 +264,14 @@ def test_arms_must_be_epochs(arms):
 def test_schedulers_and_controllers_come_as_data(given, shown):
     callback = AdeptCallback(given)
     build().learn(ROLLOUT, callback)
-    assert repr(callback.scheduler) == shown
+    assert repr(callback.rule) == shown
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         ("hindsigth", "did you mean 'hindsight'"),
-        (3.5, "a scheduler is a Scheduler, a name"),
+        (3.5, "a rule is a Rule, a Scheduler, a name"),
         ({"arms": [0]}, "≥ 1, got 0"),
     ],
 )

@@ -13,8 +13,8 @@ from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import DummyVecEnv
 from test_sb3 import ENVS, MINIBATCHES, POLICIES, ROLLOUT, STEPS, Rows, build
 
-from adept.controllers import Choice
 from adept.integrations.sb3 import AdeptCallback
+from adept.rules import Settings
 
 RATE = 0.02
 SGD = {"net_arch": [4], "optimizer_class": torch.optim.SGD}
@@ -72,7 +72,7 @@ def test_a_lr_scale_of_its_own_moves_what_only_the_critic_has():
     model = build(PPO, learning_rate=1e-3, policy_kwargs={"net_arch": [4]})
     before = {name: value.clone() for name, value in model.policy.state_dict().items()}
     callback = AdeptCallback(Scripted([(2, 1e-3)]), verbose=0)
-    callback.pilot.chooser._choose = lambda _: Choice(2, 1e-3, 2.0)
+    callback.engine.rule.step = lambda _: Settings(2, 1e-3, 2.0)
     model.learn(2 * ROLLOUT, callback)
     moved = {name for name, value in model.policy.state_dict().items() if (value - before[name]).abs().max() > 1e-3}
     assert moved == {name for name in before if "value_net" in name}
@@ -85,17 +85,17 @@ def test_optimizing_for_compute_epochs_are_traded_at_the_models_learning_rate(tm
     model = build(PPO, learning_rate=5e-4, n_epochs=10)
     callback = AdeptCallback(chosen, verbose=0)
     model.learn(ROLLOUT, callback)
-    assert callback.pilot.choice == Choice(5, 2.0)
-    state = callback.pilot.chooser._saved = 0.3
-    callback.pilot.step()
-    model.adept_state = callback.pilot.state_dict()
+    assert callback.engine.settings == Settings(5, 2.0)
+    state = callback.engine.rule._saved = 0.3
+    callback.engine.step()
+    model.adept_state = callback.engine.state_dict()
     model.save(tmp_path / "model")
     loaded = AdeptCallback(chosen, verbose=0)
     PPO.load(tmp_path / "model", model.env).learn(1, loaded, reset_num_timesteps=False)
-    assert loaded.pilot.chooser._saved == pytest.approx(state, abs=0.11)
+    assert loaded.engine.rule._saved == pytest.approx(state, abs=0.11)
     plain = AdeptCallback("hindsight", verbose=0)
     build(PPO, learning_rate=5e-4, n_epochs=10).learn(ROLLOUT, plain)
-    assert plain.pilot.choice == Choice(10, 1.0)
+    assert plain.engine.settings == Settings(10, 1.0)
 
 
 class SaveAtRolloutEnd(BaseCallback):
@@ -180,8 +180,8 @@ def test_the_state_of_hindsight_goes_through_save_and_load(tmp_path):
     model.save(tmp_path / "model")
     loaded, second = PPO.load(tmp_path / "model", env=model.get_env()), AdeptCallback("hindsight", verbose=0)
     loaded.learn(ROLLOUT, second)
-    assert second.scheduler.state_dict() == first.scheduler.state_dict(), "the first update after a load is not judged"
-    assert second.pilot.choice == first.pilot.choice
+    assert second.rule.state_dict() == first.rule.state_dict(), "the first update after a load is not judged"
+    assert second.engine.settings == first.engine.settings
 
 
 def test_a_state_of_another_kind_is_refused():
@@ -202,7 +202,7 @@ def test_the_guard_ends_an_update():
 
 
 @pytest.mark.parametrize("algorithm", POLICIES)
-def test_the_evidence_is_of_the_last_update(algorithm):
+def test_the_feedback_is_of_the_last_update(algorithm):
     scripted, explained = Scripted([(2, 1.0)]), []
 
     class Explained(BaseCallback):
@@ -217,13 +217,13 @@ def test_the_evidence_is_of_the_last_update(algorithm):
     model = build(algorithm, learning_rate=RATE)
     buffer = model.rollout_buffer
     model.learn(4 * ROLLOUT, [Explained(), callback])
-    assert scripted.evidence[0] is None
-    last = scripted.evidence[-1]
-    assert last.slope_z == callback.pilot.verdict.slope.z
+    assert scripted.feedback[0] is None
+    last = scripted.feedback[-1]
+    assert last.slope == callback.engine.feedback.slope
     assert last.epochs_done == 2
     assert last.kl > 0
-    assert sorted(last.gains) == [1]
-    found = [each.explained_variance for each in scripted.evidence[1:]]
+    assert sorted(last.gain_by_epoch) == [1, 2]
+    found = [each.explained_variance for each in scripted.feedback[1:]]
     assert found == pytest.approx(explained[1:], rel=1e-4), "of the rollout that judges, by the critic that it met"
 
 
@@ -232,22 +232,22 @@ def test_learns_one_after_the_other_are_one_run():
     model, callback = build(learning_rate=RATE), AdeptCallback(scripted, verbose=0)
     for _ in range(5):
         model.learn(ROLLOUT, callback, reset_num_timesteps=False)
-    assert [each is None for each in scripted.evidence] == [True, False, False, False, False]
-    assert all(each.epochs_done == 2 for each in scripted.evidence[1:])
+    assert [each is None for each in scripted.feedback] == [True, False, False, False, False]
+    assert all(each.epochs_done == 2 for each in scripted.feedback[1:])
     grows = {"name": "kl-rate", "target": 1e3}
     one, several = AdeptCallback(grows, verbose=0), AdeptCallback(grows, verbose=0)
     build(learning_rate=1e-5).learn(5 * ROLLOUT, one)
     model = build(learning_rate=1e-5)
     for _ in range(5):
         model.learn(ROLLOUT, several, reset_num_timesteps=False)
-    assert several.pilot.choice.lr_scale == one.pilot.choice.lr_scale == pytest.approx(1.5**4)
+    assert several.engine.settings.lr_scale == one.engine.settings.lr_scale == pytest.approx(1.5**4)
 
 
 def test_what_happened_between_two_learns_counts():
     model, callback = build(learning_rate=RATE), AdeptCallback("kl-rate", verbose=0)
     model.learn(2 * ROLLOUT, callback)
     model.n_epochs = 5
-    with pytest.raises(ValueError, match=r"epochs 7, this one has 5.*del model\.adept_state"):
+    with pytest.raises(ValueError, match=r"epochs 7, this one 5.*del model\.adept_state"):
         model.learn(ROLLOUT, callback, reset_num_timesteps=False)
     model.n_epochs = 7
     scripted = Scripted([(2, 1.0)])
@@ -256,7 +256,7 @@ def test_what_happened_between_two_learns_counts():
     model.learn(ROLLOUT, AdeptCallback(Scripted([(2, 1.0)]), verbose=0), reset_num_timesteps=False)
     model.learn(2 * ROLLOUT, first, reset_num_timesteps=False)
     # Its own two rollouts and the other's, as saved, then two more: the first follows an update that was not seen.
-    assert [each is None for each in scripted.evidence] == [True, True, True, True, False]
+    assert [each is None for each in scripted.feedback] == [True, True, True, True, False]
 
 
 @pytest.mark.parametrize("given", [None, "kl-rate"])
@@ -268,7 +268,7 @@ def test_parameters_that_were_loaded_into_the_model_are_no_update(given, tmp_pat
             return True
 
         def _on_rollout_end(self):
-            judged.append(callback.pilot.verdict is not None)
+            judged.append(callback.engine.feedback is not None)
 
     model.learn(ROLLOUT, [callback, Judged()])
     model.save(tmp_path / "model")
@@ -284,7 +284,7 @@ def test_another_model_is_another_run(given):
     build().learn(3 * ROLLOUT, callback)
     build().learn(2 * ROLLOUT, callback)
     build().learn(2 * ROLLOUT, alone)
-    assert callback.scheduler.state_dict() == alone.scheduler.state_dict(), "nobody is credited with the other's return"
+    assert callback.rule.state_dict() == alone.rule.state_dict(), "nobody is credited with the other's return"
     assert str(callback.advice()) == str(alone.advice()), "of the second model alone"
 
 
@@ -338,9 +338,9 @@ class Broken(RuntimeError):
     """Of a policy or callback that fails."""
 
 
-def test_without_monitoring_nothing_is_judged_and_controllers_are_refused():
+def test_without_monitoring_nothing_is_evaluated_and_rules_are_refused():
     callback = AdeptCallback("ucb", monitor=False)
     build().learn(3 * ROLLOUT, callback)
-    assert callback.pilot.verdict is None
-    with pytest.raises(ValueError, match="chooses by what updates were worth, which is not judged here"):
+    assert not callback.engine.feedback.slope.known
+    with pytest.raises(ValueError, match="needs measurements of updates, which are not made here"):
         build().learn(ROLLOUT, AdeptCallback("hindsight", monitor=False))

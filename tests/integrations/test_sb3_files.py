@@ -33,8 +33,8 @@ def test_the_yaml_of_the_guide_names_a_callback():
     block = re.search(r"```yaml\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)[1]
     (callback,) = named_in(yaml.safe_load(block)["CartPole-v1"])
     build().learn(ROLLOUT, callback)
-    assert callback.scheduler.options["optimize_for"] == "compute"
-    assert callback.scheduler.epochs == 7, "it starts from the model's own epochs"
+    assert callback.rule.options["optimize_for"] == "compute"
+    assert callback.rule.epochs == 7, "it starts from the model's own epochs"
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_the_yaml_of_the_guide_names_a_callback():
 def test_schedulers_are_data_in_yaml(text, shown):
     (callback,) = named_in(yaml.safe_load(f"callback:\n  - {text}"))
     build().learn(ROLLOUT, callback)
-    assert repr(callback.scheduler).startswith(shown)
+    assert repr(callback.rule).startswith(shown)
 
 
 def test_a_report_on_the_logs_shows_compute_and_mean_k(tmp_path):

@@ -47,7 +47,7 @@ def test_monitoring_changes_no_parameter_of_the_training(algorithm):
     plain.learn(6 * ROLLOUT)
     monitored, callback = build(algorithm), AdeptCallback(gains_every=2, verbose=0)
     monitored.learn(6 * ROLLOUT, callback)
-    assert callback.pilot.verdict.slope.known
+    assert callback.engine.feedback.slope.known
     for name, value in parameters(plain).items():
         assert torch.equal(parameters(monitored)[name], value), name
     states = [model.policy.optimizer.state_dict()["state"] for model in (plain, monitored)]
@@ -62,7 +62,7 @@ class Oracle(BaseCallback):
 
     def __init__(self):
         super().__init__()
-        self.slopes, self.gains, self.by_epoch, self.critics = [], [], [], []
+        self.slopes, self.gains, self.gain_by_epoch, self.critics = [], [], [], []
         self.start = None
         self.epochs = []
 
@@ -88,7 +88,7 @@ class Oracle(BaseCallback):
             self.slopes.append(slope_by_hand(log_probs[1.25], log_probs[0.75], advantages))
             self.gains.append(gain_by_hand(deployed, before, deployed, advantages))
             self.critics.append(self._critic())
-            self.by_epoch.append(
+            self.gain_by_epoch.append(
                 [gain_by_hand(self._log_probs(place), before, deployed, advantages) for place in self.epochs[:-1]]
             )
         self.start, self.epochs = end, []
@@ -146,23 +146,26 @@ def test_slope_and_gains_are_those_of_an_independent_computation(algorithm):
             return True
 
         def _on_rollout_end(self):
-            seen.append(callback.pilot.verdict)
+            seen.append(callback.engine.feedback)
 
     model.learn(5 * ROLLOUT, [oracle, callback, See()])
     assert seen[0] is None
-    for verdict, slope, gain, by_epoch in zip(seen[1:], oracle.slopes, oracle.gains, oracle.by_epoch, strict=True):
-        assert verdict.slope.value == pytest.approx(slope, rel=1e-3, abs=1e-6)
-        assert verdict.update_gain.value == pytest.approx(gain, rel=1e-3, abs=1e-6)
-        assert sorted(verdict.by_epoch) == [1, 2]
-        assert [verdict.by_epoch[k].value for k in (1, 2)] == pytest.approx(by_epoch, rel=1e-3, abs=1e-6)
+    for evaluation, slope, gain, by_epoch in zip(
+        seen[1:], oracle.slopes, oracle.gains, oracle.gain_by_epoch, strict=True
+    ):
+        assert evaluation.slope.value == pytest.approx(slope, rel=1e-3, abs=1e-6)
+        assert evaluation.update_gain.value == pytest.approx(gain, rel=1e-3, abs=1e-6)
+        assert sorted(evaluation.gain_by_epoch) == [1, 2, 3]
+        assert evaluation.gain_by_epoch[3] == evaluation.update_gain
+        assert [evaluation.gain_by_epoch[k].value for k in (1, 2)] == pytest.approx(by_epoch, rel=1e-3, abs=1e-6)
     assert max(map(abs, oracle.slopes)) > 1e-3, "a slope that says something"
-    for verdict, expected in zip(seen[1:], oracle.critics, strict=True):
-        known = verdict.critic.value if verdict.critic.known else None
+    for evaluation, expected in zip(seen[1:], oracle.critics, strict=True):
+        known = evaluation.critic_slope.value if evaluation.critic_slope.known else None
         assert known == (None if expected is None else pytest.approx(expected, rel=1e-3, abs=1e-4))
     logged = rows.rows[-1]
     assert logged["adept/slope_z"] == pytest.approx(seen[-1].slope.z)
     assert logged["adept/update_gain"] == pytest.approx(seen[-1].update_gain.value)
-    assert logged["adept/gain_epoch_2"] == pytest.approx(seen[-1].by_epoch[2].value)
+    assert logged["adept/gain/2"] == pytest.approx(seen[-1].gain_by_epoch[2].value)
     assert logged["adept/epochs"] == 3
     assert not [name for name in rows.rows[0] if name.startswith("adept/")], "nothing is known before the first update"
 
@@ -189,14 +192,14 @@ def test_any_spaces_are_judged(observations, actions, options):
     model = PPO(env=env, **settings | options)
     callback = AdeptCallback(gains_every=1, verbose=0)
     model.learn(3 * ROLLOUT, callback)
-    assert callback.pilot.verdict.slope.known
-    assert callback.pilot.verdict.update_gain.known
+    assert callback.engine.feedback.slope.known
+    assert callback.engine.feedback.update_gain.known
 
 
 def test_rows_beyond_the_limit_are_left_out():
     callback = AdeptCallback(gains_every=1, verbose=0, rows=10)
     build().learn(2 * ROLLOUT, callback)
-    assert callback.pilot.verdict.rows == 7  # every fifth of 32: every fourth would be of one environment alone
+    assert callback.engine.feedback.rows == 10
 
 
 def test_memory_is_one_copy_and_one_for_each_epoch_that_is_judged():
@@ -210,12 +213,12 @@ def test_memory_is_one_copy_and_one_for_each_epoch_that_is_judged():
             return True
 
         def _on_rollout_start(self):
-            judge = callback.pilot._judge
-            copies = [] if judge.start is None else [judge.start, *judge.waypoints.values()]
+            judge = callback.engine._evaluator
+            copies = [] if judge.start is None else [judge.start, *judge.marked.values()]
             held.append(sum(tensor.numel() for copy in copies for _, tensor in copy) / size)
 
     model.learn(4 * ROLLOUT, [callback, Measure()])
-    assert held == [0, 1, 1 + 6, 1]  # 7 epochs: the last one is where the policy is
+    assert held == [0, 1, 1 + 3, 1]  # epochs 1, 2 and 4 of 7; the last one is where the policy is
 
 
 def test_only_updates_that_were_seen_are_judged():
@@ -226,7 +229,7 @@ def test_only_updates_that_were_seen_are_judged():
             return True
 
         def _on_rollout_end(self):
-            judged.append(callback.pilot.verdict is not None)
+            judged.append(callback.engine.feedback is not None)
 
     model.learn(2 * ROLLOUT, [callback, Judged()])
     model.learn(2 * ROLLOUT, [callback, Judged()], reset_num_timesteps=False)
@@ -267,7 +270,7 @@ def test_a_policy_that_cannot_be_judged_is_trained_as_without_the_callback(capsy
     assert len(told) == 1
     for name, value in parameters(plain).items():
         assert torch.equal(parameters(monitored)[name], value), name
-    said = "Judging stopped at update 1: NotImplementedError: this policy has no distribution."
+    said = "Evaluation stopped at update 1: NotImplementedError: this policy has no distribution."
     assert capsys.readouterr().out.endswith(f"{said}\n")
     with pytest.raises(NotImplementedError):
         build(policy=Unjudged).learn(4 * ROLLOUT, AdeptCallback("hindsight"))

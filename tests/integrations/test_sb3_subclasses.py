@@ -81,7 +81,7 @@ def test_a_get_of_the_buffers_own_is_called_and_stays():
     model.learn(2 * ROLLOUT, callback)
     assert len(calls) == 2 * 4
     assert model.rollout_buffer.get is get
-    assert list(callback.pilot.verdict.by_epoch) == [1, 2, 3]
+    assert list(callback.engine.feedback.gain_by_epoch) == [1, 2, 4]
 
 
 class LooksFirst(PPO):
@@ -98,7 +98,7 @@ def test_a_look_at_the_rollout_is_no_epoch():
         callback = AdeptCallback(gains_every=1, verbose=0)
         model = model_of(cls, learning_rate=RATE, batch_size=ROLLOUT)  # one minibatch: its order does not matter
         model.learn(2 * ROLLOUT, callback)
-        gains.append({epoch: gain.value for epoch, gain in callback.pilot.verdict.by_epoch.items()})
+        gains.append({epoch: gain.value for epoch, gain in callback.engine.feedback.gain_by_epoch.items()})
     assert gains[1] == pytest.approx(gains[0], rel=1e-4)
     assert gains[0][1] != 0
 
@@ -110,31 +110,31 @@ def test_a_recurrent_policy_may_train_on_whole_rollouts():
     )
     callback = AdeptCallback(verbose=0)
     model.learn(3 * STEPS, callback)
-    assert callback.pilot._rows[-1]["epochs_done"] == 3.0
+    assert callback.engine._history[-1]["epochs_done"] == 3.0
 
 
 def test_parameters_that_are_loaded_during_a_training_are_no_update():
     model, callback = build(learning_rate=RATE), AdeptCallback("hindsight", verbose=0)
-    verdicts = []
+    evaluations = []
     start = {name: value.clone() for name, value in model.policy.state_dict().items()}
     load = At(3, lambda: model.policy.load_state_dict(start), begins=True)
-    model.learn(4 * ROLLOUT, [load, callback, *(At(number, lambda: verdicts.append(callback.pilot.verdict))
+    model.learn(4 * ROLLOUT, [load, callback, *(At(number, lambda: evaluations.append(callback.engine.feedback))
                                                for number in range(1, 5))])  # fmt: skip
-    assert [verdict is not None for verdict in verdicts] == [False, True, False, True]
+    assert [evaluation is not None for evaluation in evaluations] == [False, True, False, True]
 
 
 @pytest.mark.parametrize("given", [None, "hindsight"])
 def test_layers_may_be_frozen_during_a_training(given, recwarn):
     model, callback = build(learning_rate=RATE), AdeptCallback(given, verbose=0)
     model.learn(6 * ROLLOUT, [At(3, lambda: model.policy.mlp_extractor.requires_grad_(False)), callback])
-    assert callback.pilot.verdict.slope.known
-    assert not [warning for warning in recwarn if "stopped judging" in str(warning.message)]
+    assert callback.engine.feedback.slope.known
+    assert not [warning for warning in recwarn if "stopped evaluating" in str(warning.message)]
 
 
 def test_epochs_that_another_callback_sets_are_those_logged():
     model, callback = build(), AdeptCallback(verbose=0)
     model.learn(3 * ROLLOUT, [At(2, lambda: setattr(model, "n_epochs", 2)), callback])
-    assert [(row["epochs"], row["epochs_done"]) for row in callback.pilot._rows] == [(7, 7), (2, 2), (2, 2)]
+    assert [(row["epochs"], row["epochs_done"]) for row in callback.engine._history] == [(7, 7), (2, 2), (2, 2)]
 
 
 def test_a_choice_that_was_not_carried_out_is_not_credited():
@@ -166,7 +166,7 @@ def test_dropout_does_not_end_updates():
         model.policy.action_net.weight.mul_(300)  # a policy that dropout changes by far more than one update
     callback = AdeptCallback({"name": "hindsight", "kl_stop": 0.02}, verbose=0)
     model.learn(4 * ROLLOUT, callback)
-    assert [row["epochs_done"] for row in callback.pilot._rows] == [4.0] * 4
+    assert [row["epochs_done"] for row in callback.engine._history] == [4.0] * 4
     assert model.policy.training, "as an update leaves it"
 
 
@@ -175,12 +175,12 @@ def test_the_guard_ends_updates_of_a_policy_with_dropout():
     model = model_of(PPO, learning_rate=0.3, policy_kwargs=policy, n_epochs=4)
     callback = AdeptCallback({"name": "hindsight", "kl_stop": 1e-12}, verbose=0)
     model.learn(ROLLOUT, callback)
-    assert callback.pilot._rows[0]["epochs_done"] == 1.0
+    assert callback.engine._history[0]["epochs_done"] == 1.0
 
 
 def test_a_target_of_the_models_own_is_no_reason_for_longer_steps():
-    evidence = []
+    feedback = []
     model, callback = build(learning_rate=0.3, target_kl=1e-6), AdeptCallback("hindsight", verbose=0)
-    callback.pilot._pool = lambda found: evidence.append(found) or found
+    callback.engine._pool = lambda found: feedback.append(found) or found
     model.learn(4 * ROLLOUT, callback)
-    assert [found.stopped for found in evidence[1:]] == [True] * 3
+    assert [found.stopped for found in feedback[1:]] == [True] * 3

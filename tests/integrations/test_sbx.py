@@ -103,7 +103,7 @@ def test_monitoring_changes_no_parameter_of_the_training():
     plain.learn(5 * ROLLOUT)
     monitored, callback = build(), AdeptCallback(gains_every=1, verbose=0)
     monitored.learn(5 * ROLLOUT, callback)
-    assert callback.pilot.verdict.update_gain.known
+    assert callback.engine.feedback.update_gain.known
     for one, other in zip(leaves(plain), leaves(monitored), strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -131,8 +131,8 @@ def test_slope_and_gain_are_those_of_an_independent_computation():
 
                 slope = slope_by_hand(at(1.25), at(0.75), buffer.advantages)
                 gain = gain_by_hand(at(1.0), at(0.0), at(1.0), buffer.advantages)
-                verdict = callback.pilot.verdict
-                found.append((verdict.slope.value, slope, verdict.update_gain.value, gain))
+                evaluation = callback.engine.feedback
+                found.append((evaluation.slope.value, slope, evaluation.update_gain.value, gain))
             self.start = end
 
     model.learn(4 * ROLLOUT, [callback, Oracle()])
@@ -140,7 +140,7 @@ def test_slope_and_gain_are_those_of_an_independent_computation():
     for ours, by_hand, gain, gain_by_hand in found:
         assert ours == pytest.approx(by_hand, rel=1e-3, abs=1e-6)
         assert gain == pytest.approx(gain_by_hand, rel=1e-3, abs=1e-6)
-    assert sorted(callback.pilot.verdict.by_epoch) == [1]
+    assert sorted(callback.engine.feedback.gain_by_epoch) == [1, 2]
 
 
 def test_the_lr_scale_multiplies_the_scheduled_rate():
@@ -166,7 +166,7 @@ def test_the_guard_ends_an_update():
 def test_advice_does_not_mind_a_learning_rate_that_adapts():
     callback = AdeptCallback(verbose=0)
     build(target_kl=0.01).learn(3 * ROLLOUT, callback)
-    assert callback.pilot.verdict.slope.known
+    assert callback.engine.feedback.slope.known
 
 
 def test_control_resumes_through_save_and_load(tmp_path):
@@ -187,7 +187,7 @@ def test_learns_one_after_the_other_are_one_run():
     model, callback = build(), AdeptCallback(scripted, verbose=0)
     for _ in range(3):
         model.learn(ROLLOUT, callback, reset_num_timesteps=False)
-    assert [each is None for each in scripted.evidence] == [True, False, False]
+    assert [each is None for each in scripted.feedback] == [True, False, False]
 
 
 def test_a_model_that_cannot_be_judged_is_trained_as_without_the_callback(monkeypatch):
@@ -213,7 +213,7 @@ def test_nothing_is_copied():
             before.append(model.policy.actor_state.params)
 
     model.learn(2 * ROLLOUT, [callback, Remember()])
-    assert callback.pilot._judge.start is before[-1], "JAX arrays never change: the parameters themselves are kept"
+    assert callback.engine._evaluator.start is before[-1], "JAX arrays never change: the parameters themselves are kept"
 
 
 def test_unsupported_versions_are_refused(monkeypatch):

@@ -34,8 +34,8 @@ from skrl.resources.schedulers.torch import KLAdaptiveLR
 from skrl.trainers.torch import SequentialTrainer
 
 from adept import GaussianThompson
-from adept.controllers import Choice
 from adept.integrations.skrl import attach
+from adept.rules import Settings
 
 pytestmark = pytest.mark.integration
 
@@ -189,7 +189,7 @@ def test_metrics_are_tracked_with_the_agents_data(recorder, tmp_path):
     assert [numbers["adept/epochs"] for numbers in tracked] == [3.0, 1.0, 2.0]
     assert [numbers["adept/epochs_done"] for numbers in tracked] == [3.0, 1.0, 2.0]
     assert [numbers["adept/reward"] for numbers in tracked] == pytest.approx(counting_means(3, STEPS))
-    assert tracked[-1]["adept/choices/1"] == 1.0
+    assert tracked[-1]["adept/arm_choices/1"] == 1.0
 
 
 def test_a_stop_by_divergence_shows_in_the_epochs_done(recorder, tmp_path):
@@ -251,7 +251,7 @@ def monitored(agent):
 
     critic = agent.value.parameters(), values, lambda: agent.memory.get_tensor_by_name("returns")
     return Oracle(
-        agent.adept.pilot, agent.optimizer, MINIBATCHES, agent.policy.parameters(), log_probs, advantages, critic
+        agent.adept.engine, agent.optimizer, MINIBATCHES, agent.policy.parameters(), log_probs, advantages, critic
     )
 
 
@@ -268,12 +268,12 @@ def test_monitoring_changes_nothing_and_the_slope_is_that_of_the_memory(scaled, 
     capsys.readouterr()
     done = run(agent, env, 4)
     assert capsys.readouterr().out == f"adept: {agent.adept.advice()}\n"
-    oracle.assert_verdicts()
+    oracle.assert_evaluations()
     for module, own in plain.checkpoint_modules.items():
         assert_equal_bit_for_bit((agent.checkpoint_modules[module].state_dict(), own.state_dict()))
-    names = {"adept/slope_z", "adept/update_gain", "adept/gain_epoch_3", "adept/epochs", "adept/epochs_done"}
+    names = {"adept/slope_z", "adept/update_gain", "adept/gain/4", "adept/epochs", "adept/epochs_done"}
     assert names < done[-1]["tracked"].keys()
-    assert "adept/gain_epoch_4" not in done[-1]["tracked"], "the last epoch is the update"
+    assert done[-1]["tracked"]["adept/gain/4"] == done[-1]["tracked"]["adept/update_gain"]
 
 
 def test_memory_is_one_copy_and_one_for_each_epoch_that_is_judged(tmp_path, capsys):
@@ -282,8 +282,8 @@ def test_memory_is_one_copy_and_one_for_each_epoch_that_is_judged(tmp_path, caps
     held = []
     for _ in range(3):
         run(agent, env, 1)
-        held.append(held_copies(agent.adept.pilot, [*agent.policy.parameters(), *agent.value.parameters()]))
-    assert held == [1, 1 + CONFIGURED - 1, 1]
+        held.append(held_copies(agent.adept.engine, [*agent.policy.parameters(), *agent.value.parameters()]))
+    assert held == [1, 1 + 2, 1]
     assert capsys.readouterr().out == ""
 
 
@@ -312,13 +312,13 @@ def test_optimizing_for_compute_epochs_are_traded_at_the_agents_learning_rate(tm
     agent, env = build(tmp_path, learning_rate=5e-4)
     assert agent.cfg.learning_epochs == CONFIGURED == 4
     run(attach(agent, {"name": "hindsight", "optimize_for": "compute"}, verbose=0), env, 1)
-    assert agent.adept.pilot.choice == Choice(2, 2.0)
+    assert agent.adept.engine.settings == Settings(2, 2.0)
 
 
 def test_control_resumes_through_save_and_load(tmp_path):
     agent, env = build(tmp_path, learning_rate=0.02)
     run(attach(agent, SHORTENING, verbose=0), env, 3)
-    lr_scale = agent.adept.pilot.choice.lr_scale
+    lr_scale = agent.adept.engine.settings.lr_scale
     assert lr_scale < 1.0
     agent.save(str(tmp_path / "agent.pt"))
     loaded, env = build(tmp_path, learning_rate=0.02)
@@ -350,7 +350,7 @@ def test_the_guard_ends_an_update(tmp_path):
     (update,) = run(agent, env, 1)
     assert passes == [MINIBATCHES, MINIBATCHES, 1, 0]
     assert update["steps"] == 2 * MINIBATCHES
-    assert sorted(agent.adept.pilot._judge.waypoints) == [1, 2]
+    assert sorted(agent.adept.engine._evaluator.marked) == [1, 2]
     assert update["tracked"]["adept/epochs_done"] == 2.0
     assert np.isfinite([update["tracked"][name] for name in ("Loss / Policy loss", "Loss / Value loss")]).all()
     assert agent.cfg.kl_threshold == 0
@@ -381,7 +381,7 @@ def test_monitoring_rpo_changes_nothing(tmp_path):
     run(plain, env, 3)
     agent, env = build(tmp_path, RPO, Perturbed, learning_rate=0.02)
     done = run(attach(agent, verbose=0, gains_every=1), env, 3)
-    assert {"adept/slope_z", "adept/gain_epoch_3"} < done[-1]["tracked"].keys()
+    assert {"adept/slope_z", "adept/gain/2"} < done[-1]["tracked"].keys()
     assert_equal_bit_for_bit((agent.policy.state_dict(), plain.policy.state_dict()))
     assert_equal_bit_for_bit((agent.value.state_dict(), plain.value.state_dict()))
 

@@ -170,12 +170,12 @@ def test_what_is_loaded_is_not_judged_as_an_update(scheduler):
     algorithm = attach(build(), scheduler, verbose=0)
     older = build().state_dict()
     run(algorithm, 2)
-    assert algorithm.adept.pilot.verdict is not None
+    assert "adept/slope_z" in algorithm.adept.engine.metrics()
     algorithm.load_state_dict(older)
     run(algorithm, 1)
-    assert algorithm.adept.pilot.verdict is None
+    assert "adept/slope_z" not in algorithm.adept.engine.metrics()
     run(algorithm, 1)
-    assert algorithm.adept.pilot.verdict is not None
+    assert "adept/slope_z" in algorithm.adept.engine.metrics()
 
 
 def test_the_learning_rate_follows_updates_not_epochs(recorder):
@@ -198,7 +198,7 @@ def test_metrics_go_to_the_trainers_logger(recorder, tmp_path):
 
     assert written("epochs") == written("epochs_done") == [3.0, 1.0, 2.0]
     assert written("reward") == pytest.approx(counting_means(3, STEPS))
-    assert written("choices/3") == [1.0, 1.0, 1.0]
+    assert written("arm_choices/3") == [1.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("algorithm", [A2C, TRPO, Reinforce])
@@ -241,7 +241,7 @@ def monitored(algorithm):
         return torch.log_softmax(logits, 1).gather(1, actions.long()[:, None])
 
     return Oracle(
-        algorithm.adept.pilot,
+        algorithm.adept.engine,
         algorithm.optim._optim,
         MINIBATCHES,
         algorithm.policy.parameters(),
@@ -265,8 +265,8 @@ def test_monitoring_changes_nothing_and_the_slope_is_that_of_the_batch(recompute
     capsys.readouterr()
     seeded(algorithm, 4)
     assert capsys.readouterr().out == f"adept: {algorithm.adept.advice()}\n"
-    oracle.assert_verdicts()
-    assert [sorted(verdict.by_epoch) for verdict in oracle.verdicts[1:]] == [[1, 2, 3, 4, 5, 6]] * 3
+    oracle.assert_evaluations()
+    assert [sorted(evaluation.gain_by_epoch) for evaluation in oracle.evaluations[1:]] == [[1, 2, 4, 7]] * 3
     assert_equal_bit_for_bit((algorithm.state_dict(), plain.state_dict()))
 
 
@@ -275,8 +275,8 @@ def test_memory_is_one_copy_and_one_for_each_epoch_that_is_judged(capsys):
     held = []
     for _ in range(3):
         run(algorithm, 1)
-        held.append(held_copies(algorithm.adept.pilot, list(algorithm.parameters())))
-    assert held == [1, 1 + 6, 1]
+        held.append(held_copies(algorithm.adept.engine, list(algorithm.parameters())))
+    assert held == [1, 1 + 3, 1]
     assert "adept" not in capsys.readouterr().out
 
 
@@ -300,7 +300,7 @@ def test_a_lr_scale_of_its_own_moves_the_critic_alone():
 def test_control_resumes_through_save_and_load(tmp_path):
     algorithm = attach(build(), SHORTENING, verbose=0)
     run(algorithm, 3)
-    lr_scale = algorithm.adept.pilot.choice.lr_scale
+    lr_scale = algorithm.adept.engine.settings.lr_scale
     assert lr_scale < 1.0
     torch.save(algorithm.state_dict(), tmp_path / "checkpoint.pt")
     loaded = attach(build(), SHORTENING, verbose=0)
@@ -314,7 +314,7 @@ def test_control_resumes_through_save_and_load(tmp_path):
 def test_the_guard_ends_an_update(recompute):
     algorithm = attach(build(recompute_advantage=recompute), Scripted([(3, 1.0)], kl_stop=1e-9), verbose=0)
     assert [steps for steps, _ in run(algorithm, 2)] == [MINIBATCHES, MINIBATCHES]
-    assert algorithm.adept.pilot.update_metrics() == {"adept/epochs": 3.0, "adept/epochs_done": 1.0}
+    assert algorithm.adept.engine.update_metrics() == {"adept/epochs": 3.0, "adept/epochs_done": 1.0}
 
 
 class Discriminator(torch.nn.Module):
@@ -356,8 +356,8 @@ def test_gail_is_judged_by_the_epochs_of_its_policy(tmp_path):
     algorithm = attach(gail(), verbose=0, gains_every=1)
     oracle = monitored(algorithm)
     seeded(algorithm, 4, logger=logger)
-    assert [sorted(verdict.by_epoch) for verdict in oracle.verdicts[1:]] == [[1, 2, 3, 4, 5, 6]] * 3
-    oracle.assert_verdicts()
+    assert [sorted(evaluation.gain_by_epoch) for evaluation in oracle.evaluations[1:]] == [[1, 2, 4, 7]] * 3
+    oracle.assert_evaluations()
     assert_equal_bit_for_bit((algorithm.state_dict(), plain.state_dict()))
     logger.writer.flush()
     events = EventAccumulator(str(tmp_path))
@@ -394,7 +394,7 @@ def test_ppo_inside_a_wrapper_trains_as_without(tmp_path):
     run(curious(plain), 3)
     monitored = attach(build(), verbose=0, gains_every=1)
     run(curious(monitored), 3)
-    assert monitored.adept.pilot.verdict.slope.known
+    assert monitored.adept.engine.feedback.slope.known
     assert_equal_bit_for_bit((monitored.policy.state_dict(), plain.policy.state_dict()))
 
 
@@ -417,7 +417,7 @@ def test_no_batch_outlives_its_update():
 
 def test_an_attached_algorithm_can_be_copied():
     algorithm = attach(build(), "hindsight", verbose=0)
-    assert copy.deepcopy(algorithm).adept.pilot.chooser.epochs == algorithm.adept.pilot.chooser.epochs
+    assert copy.deepcopy(algorithm).adept.engine.rule.epochs == algorithm.adept.engine.rule.epochs
 
 
 def test_a_policy_is_judged_as_it_acts():
@@ -427,4 +427,4 @@ def test_a_policy_is_judged_as_it_acts():
     algorithm.optim._optim.param_groups[0]["lr"] = 0.0
     attach(algorithm, verbose=0, gains_every=1)
     run(algorithm, 3)
-    assert algorithm.adept.pilot.verdict is None, "it did not move"
+    assert algorithm.adept.engine.feedback is None, "it did not move"

@@ -170,14 +170,14 @@ def test_a_checkpoint_of_a_trainer_without_adept_is_loaded(unified, scheduler, t
     run(plain)
     live = attach(trainer(3, "other"), scheduler, verbose=0)
     live.optim_steps(next(iter(live.collector)))
-    assert live.adept.pilot.wants_rows
+    assert live.adept.engine.wants_rows
     live.load_from_file(tmp_path / "older")
-    assert not live.adept.pilot.wants_rows
+    assert not live.adept.engine.wants_rows
     assert_equal_bit_for_bit((live.loss_module.state_dict(), plain.loss_module.state_dict()))
     live.save_trainer(force_save=True)
     again = attach(trainer(3, "again"), scheduler, verbose=0)
     again.load_from_file(tmp_path / "other")
-    assert again.adept.pilot.state_dict() == live.adept.pilot.state_dict()
+    assert again.adept.engine.state_dict() == live.adept.engine.state_dict()
 
 
 @pytest.mark.parametrize("unified", [False, True])
@@ -211,7 +211,7 @@ def test_metrics_go_to_the_trainers_logger(recorder):
     run(attach(build(3, logger=logger), recorder))
     assert logger.values["adept/epochs"] == logger.values["adept/epochs_done"] == [3.0, 1.0, 2.0]
     assert logger.values["adept/reward"] == pytest.approx(counting_means(3, STEPS))
-    assert logger.values["adept/choices/3"] == [1.0, 1.0, 1.0]
+    assert logger.values["adept/arm_choices/3"] == [1.0, 1.0, 1.0]
 
 
 def test_other_losses_are_refused(recorder):
@@ -272,7 +272,7 @@ def monitored(trainer):
         return batches[-1]["observation"].reshape(-1, 3) @ weight.T + bias
 
     lag = critic, values, lambda: batches[-1]["next", "reward"]
-    return Oracle(trainer.adept.pilot, trainer.optimizer, MINIBATCHES, actor, log_probs, advantages, lag)
+    return Oracle(trainer.adept.engine, trainer.optimizer, MINIBATCHES, actor, log_probs, advantages, lag)
 
 
 def _leaves(params):
@@ -290,11 +290,11 @@ def test_monitoring_changes_nothing_and_the_slope_is_that_of_the_batch(capsys):
     capsys.readouterr()
     trainer.train()
     assert capsys.readouterr().out.endswith(f"adept: {trainer.adept.advice()}\n")
-    oracle.assert_verdicts()
-    assert [sorted(verdict.by_epoch) for verdict in oracle.verdicts[1:]] == [[1, 2, 3, 4]] * 3
+    oracle.assert_evaluations()
+    assert [sorted(evaluation.gain_by_epoch) for evaluation in oracle.evaluations[1:]] == [[1, 2, 4, 5]] * 3
     assert_equal_bit_for_bit((trainer.loss_module.state_dict(), plain.loss_module.state_dict()))
     assert_equal_bit_for_bit((trainer.optimizer.state_dict(), plain.optimizer.state_dict()))
-    names = {"adept/slope_z", "adept/update_gain", "adept/gain_epoch_4", "adept/epochs", "adept/epochs_done"}
+    names = {"adept/slope_z", "adept/update_gain", "adept/gain/4", "adept/epochs", "adept/epochs_done"}
     assert names < logger.values.keys()
 
 
@@ -304,11 +304,11 @@ def test_memory_is_one_copy_and_one_for_each_epoch_that_is_judged(capsys):
 
     def measured(batch):
         optim_steps(batch)
-        held.append(held_copies(trainer.adept.pilot, trainer.loss_module.parameters()))
+        held.append(held_copies(trainer.adept.engine, trainer.loss_module.parameters()))
 
     trainer.optim_steps = measured
     trainer.train()
-    assert held == [1, 1 + CONFIGURED - 1, 1]
+    assert held == [1, 1 + 3, 1]
     assert "adept" not in capsys.readouterr().out
 
 
@@ -333,7 +333,7 @@ def test_a_lr_scale_of_its_own_moves_the_critic_alone():
 def test_control_resumes_through_save_and_load(tmp_path):
     first = attach(build(3, save_trainer_file=tmp_path / "trainer"), SHORTENING, verbose=0)
     first.train()
-    lr_scale = first.adept.pilot.choice.lr_scale
+    lr_scale = first.adept.engine.settings.lr_scale
     assert lr_scale < 1.0
     second = attach(build(4, save_trainer_file=tmp_path / "other"), SHORTENING, verbose=0)
     oracle = monitored(second)
@@ -349,7 +349,7 @@ def test_the_guard_ends_an_update(interval):
     LRSchedulerHook(schedule, interval=interval).register(trainer)
     attach(trainer, Scripted([(3, 1.0)], kl_stop=1e-9), verbose=0)
     assert [steps for steps, _ in run(trainer)] == [MINIBATCHES, MINIBATCHES]
-    assert trainer.adept.pilot.update_metrics() == {"adept/epochs": 3.0, "adept/epochs_done": 1.0}
+    assert trainer.adept.engine.update_metrics() == {"adept/epochs": 3.0, "adept/epochs_done": 1.0}
     made = 2 if interval == "batch" else 2 * CONFIGURED * MINIBATCHES
     assert trainer.optimizer.param_groups[0]["lr"] == pytest.approx(0.01 * 0.97**made)
 

@@ -175,7 +175,7 @@ def test_metrics_go_to_the_trainers_logs(tmp_path, recorder):
 
     assert logged("adept/epochs") == logged("adept/epochs_done") == [3.0, 1.0, 2.0, 3.0]
     assert logged("adept/reward") == [1.0, 2.0, 3.0, 4.0]
-    assert logged("adept/choices/3") == [1.0, 1.0, 1.0, 2.0]
+    assert logged("adept/arm_choices/3") == [1.0, 1.0, 1.0, 2.0]
 
 
 def test_a_plan_that_cannot_hold_the_choices_is_refused(tmp_path, recorder):
@@ -237,7 +237,9 @@ def monitored(trainer):
         return torch.stack(rows)
 
     trainer.create_optimizer_and_scheduler(trainer.args.max_steps)
-    return Oracle(trainer.adept.pilot, trainer.optimizer, 1, parameters, log_probs, lambda: generated[-1]["advantages"])
+    return Oracle(
+        trainer.adept.engine, trainer.optimizer, 1, parameters, log_probs, lambda: generated[-1]["advantages"]
+    )
 
 
 def adapter():
@@ -255,14 +257,14 @@ def test_monitoring_changes_nothing_and_the_slope_is_that_of_the_completions(kin
     capsys.readouterr()
     trainer.train()
     assert capsys.readouterr().out.endswith(f"adept: {trainer.adept.advice()}\n")
-    oracle.assert_verdicts()
-    assert [sorted(verdict.by_epoch) for verdict in oracle.verdicts[1:]] == [[1, 2]] * 3
+    oracle.assert_evaluations()
+    assert [sorted(evaluation.gain_by_epoch) for evaluation in oracle.evaluations[1:]] == [[1, 2, 3]] * 3
     assert_equal_bit_for_bit((trainer.model.state_dict(), plain.model.state_dict()))
     logged = {name for entry in trainer.state.log_history for name in entry}
-    assert {"adept/slope_z", "adept/update_gain", "adept/gain_epoch_2", "adept/epochs_done"} < logged
+    assert {"adept/slope_z", "adept/update_gain", "adept/gain/2", "adept/epochs_done"} < logged
     # One copy at all times, one more for each pass but the last: of what is trained alone.
     trained = [parameter for parameter in trainer.model.parameters() if parameter.requires_grad]
-    assert held_copies(trainer.adept.pilot, trained) == 1 + PLANNED - 1
+    assert held_copies(trainer.adept.engine, trained) == 1 + PLANNED - 1
     if lora:
         whole = sum(parameter.numel() for parameter in trainer.model.parameters())
         assert sum(parameter.numel() for parameter in trained) < whole / 4
@@ -271,7 +273,7 @@ def test_monitoring_changes_nothing_and_the_slope_is_that_of_the_completions(kin
 def test_completions_beyond_the_limit_are_left_out(tmp_path):
     trainer = attach(build(tmp_path), verbose=0, rows=3)
     trainer.train()
-    assert trainer.adept.pilot.verdict.rows == 3  # every third of 8
+    assert trainer.adept.engine.feedback.rows == 3  # every third of 8
 
 
 def rates_of(trainer):
@@ -329,14 +331,14 @@ def test_the_first_update_after_a_resume_is_not_judged(given, tmp_path):
     """In one process, so that the parameters before the last update are still there."""
     saving = {"save_strategy": "steps", "save_steps": 3}
     trainer = attach(build(tmp_path, steps=9, **saving), given, verbose=0)
-    judged, step = [], trainer.adept.pilot.step
+    judged, step = [], trainer.adept.engine.step
 
-    def spied(**kwargs):
-        choice = step(**kwargs)
-        judged.append(trainer.adept.pilot.verdict is not None)
+    def spied(*args, **kwargs):
+        choice = step(*args, **kwargs)
+        judged.append(trainer.adept.engine.feedback is not None)
         return choice
 
-    trainer.adept.pilot.step = spied
+    trainer.adept.engine.step = spied
     trainer.train()
     trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
     assert judged == [False, True, True, False, True]
@@ -395,7 +397,7 @@ def test_control_resumes_in_mid_stream(tmp_path):
     saving = {"save_strategy": "steps", "save_steps": 7, "lr_scheduler_type": "constant"}
     first = attach(build(tmp_path, steps=7, **saving), SHORTENING, verbose=0)
     train(first)
-    lr_scale = first.adept.pilot.choice.lr_scale
+    lr_scale = first.adept.engine.settings.lr_scale
     assert lr_scale < 1.0
     second = attach(build(tmp_path, steps=9, **saving), SHORTENING, verbose=0)
     rates = rates_of(second)
@@ -406,7 +408,7 @@ def test_control_resumes_in_mid_stream(tmp_path):
 def test_the_guard_ends_an_update(tmp_path):
     trainer = attach(build(tmp_path, steps=6), Scripted([(3, 1.0)], kl_stop=1e-12), verbose=0)
     assert [moved for moved, _ in train(trainer)] == [True, False, False] * 2
-    assert trainer.adept.pilot.update_metrics() == {"adept/epochs": 3.0, "adept/epochs_done": 1.0}
+    assert trainer.adept.engine.update_metrics() == {"adept/epochs": 3.0, "adept/epochs_done": 1.0}
 
 
 def test_completions_of_a_single_prompt_are_judged(tmp_path):
@@ -414,11 +416,4 @@ def test_completions_of_a_single_prompt_are_judged(tmp_path):
     trainer = build(tmp_path, gradient_accumulation_steps=1, steps_per_generation=1, steps=9)
     attach(trainer, verbose=0, gains_every=1)
     train(trainer)
-    assert trainer.adept.pilot.verdict.slope.known
-
-
-def test_a_rule_that_adds_passes_stays_within_the_plan(tmp_path):
-    trainer = build(tmp_path, learning_rate=1e-9, steps=15)
-    attach(trainer, "kl-epochs", verbose=0)
-    train(trainer)
-    assert trainer.adept.pilot.choice.epochs == PLANNED
+    assert trainer.adept.engine.feedback.slope.known

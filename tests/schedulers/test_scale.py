@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from adept import UCB, Fixed, GaussianThompson, RoundRobin, make_scheduler
-from adept.schedulers import paper_scheduler
 from adept.schedulers.base import PATIENCE
 
 BANDITS = [UCB, GaussianThompson]
@@ -119,11 +118,14 @@ def test_exploration_suits_the_scale_unless_given():
     assert UCB([2, 1], 3.0).options["exploration"] == UCB([2, 1], 3.0, scale=None).options["exploration"] == 3.0
 
 
-def test_the_paper_scheduler_is_what_configurations_without_a_scale_mean():
+def test_a_paper_scheduler_is_what_configurations_without_a_scale_mean():
     for name, cls in (("ucb", UCB), ("thompson", GaussianThompson)):
-        assert paper_scheduler(name, [2, 1], seed=3).state_dict() == cls([2, 1], scale=None, seed=3).state_dict()
-        assert paper_scheduler(name, [2, 1], scale="auto").state_dict() == cls([2, 1]).state_dict()
-    assert repr(paper_scheduler("round-robin", [2, 1])) == "RoundRobin([2, 1])"
+        assert (
+            make_scheduler(name, [2, 1], seed=3, paper=True).state_dict()
+            == cls([2, 1], scale=None, seed=3).state_dict()
+        )
+        assert make_scheduler(name, [2, 1], scale="auto", paper=True).state_dict() == cls([2, 1]).state_dict()
+    assert repr(make_scheduler("round-robin", [2, 1], paper=True)) == "RoundRobin([2, 1])"
 
 
 # What state_dict of the version before there were scales returned, of UCB([3, 1], window=2) after four steps.

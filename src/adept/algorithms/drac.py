@@ -14,12 +14,12 @@ from adept.algorithms.ppo import PPO
 from adept.config import Config
 from adept.envs.base import Array
 from adept.networks import ActionDistribution, ActorCritic
-from adept.plan import Plan
+from adept.rules import Settings
 from adept.seeding import stream_seed
 
 
 class DrAC(PPO):
-    """PPO's loss plus the weighted regulariser, with the augmentation that the plan names."""
+    """PPO's loss plus the weighted regulariser, with the augmentation that the settings name."""
 
     def __init__(self, config: Config, shape: tuple[int, ...], device: torch.device) -> None:
         if len(shape) != 3 or shape[0] != 3:
@@ -28,12 +28,14 @@ class DrAC(PPO):
         self._coefficient = config.augmentation_coefficient
         self._generator = torch.Generator(device).manual_seed(stream_seed(config.seed, "augmentation"))
 
-    def __call__(self, network: ActorCritic, minibatch: Minibatch, plan: Plan) -> tuple[Tensor, dict[str, Tensor]]:
+    def __call__(
+        self, network: ActorCritic, minibatch: Minibatch, settings: Settings
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss and its metrics; one forward pass each of the plain and the augmented rows."""
-        assert plan.augmentation is not None
+        assert settings.augmentation is not None
         parameters, values = network(minibatch.observations)
-        loss, metrics = self.surrogate(network.distribution, parameters, values, minibatch, plan)
-        augmented = AUGMENTATIONS[plan.augmentation](minibatch.observations, self._generator)
+        loss, metrics = self.surrogate(network.distribution, parameters, values, minibatch, settings)
+        augmented = AUGMENTATIONS[settings.augmentation](minibatch.observations, self._generator)
         added = regularizer(network.distribution, parameters, values, *network(augmented))
         metrics["regularizer"] = added.detach()
         return loss + self._coefficient * added, metrics

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from adept.config import Config
 from adept.envs.base import Array
 from adept.networks import ActorCritic, ImpalaNetwork
-from adept.plan import Plan
 from adept.rollout import VALUE_CHUNK, Rollout
+from adept.rules import Settings
 from adept.seeding import generator
 
 if TYPE_CHECKING:
-    from adept.controllers import Controller
+    from adept.rules import Rule
 
 BETAS, EPSILON = (0.9, 0.999), 1e-5
 """Adam's constants."""
@@ -42,7 +42,7 @@ class Loss(ABC):
     """Map a minibatch to (loss, metrics): a mean over its rows, and named numbers without gradients."""
 
     @abstractmethod
-    def __call__(self, network: ActorCritic, minibatch: Minibatch, plan: Plan) -> tuple[Tensor, dict[str, Tensor]]:
+    def __call__(self, network: ActorCritic, minibatch: Minibatch, plan: Settings) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss and its metrics."""
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -96,7 +96,7 @@ class Learner(Protocol):
 
     network: ActorCritic
 
-    def epochs(self, rollout: Rollout, plan: Plan, rule: Controller | None = None) -> Iterator[Epoch]:
+    def epochs(self, rollout: Rollout, plan: Settings, rule: Rule | None = None) -> Iterator[Epoch]:
         """Make at most `plan.epochs` passes over the rollout, one each time the iterator is advanced.
 
         A rule may set the learning rate of every gradient step, or Adam's step count to 0 before the first.
@@ -142,7 +142,7 @@ class ReferenceLearner:
         images_on_cpu = device.type == "cpu" and isinstance(network, ImpalaNetwork)
         self._chunk = IMAGE_CHUNK if images_on_cpu else config.minibatch_size
 
-    def epochs(self, rollout: Rollout, plan: Plan, rule: Controller | None = None) -> Iterator[Epoch]:
+    def epochs(self, rollout: Rollout, plan: Settings, rule: Rule | None = None) -> Iterator[Epoch]:
         """Make at most `plan.epochs` passes over the rollout."""
         self._set_rates(plan.learning_rate, plan.critic_learning_rate)
         if rule is not None and rule.resets_steps:
@@ -168,7 +168,7 @@ class ReferenceLearner:
         return [order[start : start + size] for start in range(0, len(order) - size + 1, size)]
 
     def _gradient_step(
-        self, rollout: Rollout, rows: Tensor, plan: Plan, rule: Controller | None = None
+        self, rollout: Rollout, rows: Tensor, plan: Settings, rule: Rule | None = None
     ) -> dict[str, Tensor]:
         """Make one gradient step on some rows; return its metrics."""
         minibatch = take_rows(rollout, rows)
@@ -197,7 +197,8 @@ class ReferenceLearner:
             return None
         mean, square, steps = moments
         first, second = (1 - beta ** float(steps) for beta in BETAS)
-        return -(mean / first) / ((square / second).sqrt_() + EPSILON)
+        direction: Tensor = -(mean / first) / ((square / second).sqrt_() + EPSILON)
+        return direction
 
     def parameters(self) -> Tensor:
         """Return a copy of the parameters as one vector."""

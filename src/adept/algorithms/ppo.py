@@ -8,7 +8,7 @@ from torch import Tensor
 from adept.algorithms.learner import Loss, Minibatch
 from adept.config import Config
 from adept.networks import ActionDistribution, ActorCritic
-from adept.plan import Plan
+from adept.rules import Settings
 
 
 class PPO(Loss):
@@ -18,13 +18,20 @@ class PPO(Loss):
         del shape, device
         self._value_coefficient, self._clip_value_loss = config.value_coefficient, config.clip_value_loss
 
-    def __call__(self, network: ActorCritic, minibatch: Minibatch, plan: Plan) -> tuple[Tensor, dict[str, Tensor]]:
+    def __call__(
+        self, network: ActorCritic, minibatch: Minibatch, settings: Settings
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss and its metrics."""
         parameters, values = network(minibatch.observations)
-        return self.surrogate(network.distribution, parameters, values, minibatch, plan)
+        return self.surrogate(network.distribution, parameters, values, minibatch, settings)
 
     def surrogate(
-        self, distribution: ActionDistribution, parameters: Tensor, values: Tensor, minibatch: Minibatch, plan: Plan
+        self,
+        distribution: ActionDistribution,
+        parameters: Tensor,
+        values: Tensor,
+        minibatch: Minibatch,
+        settings: Settings,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return L = L_π + c_v·L_V - c_e·H of a policy and values.
 
@@ -34,15 +41,15 @@ class PPO(Loss):
         """
         log_ratio = distribution.log_prob(parameters, minibatch.actions) - minibatch.log_probs
         ratio = log_ratio.exp()
-        clipped = ratio.clamp(1 - plan.clip_range, 1 + plan.clip_range)
+        clipped = ratio.clamp(1 - settings.clip_range, 1 + settings.clip_range)
         policy_loss = torch.maximum(-minibatch.advantages * ratio, -minibatch.advantages * clipped).mean()
         errors = (values - minibatch.returns) ** 2
         if self._clip_value_loss:
-            change = (values - minibatch.values).clamp(-plan.clip_range, plan.clip_range)
+            change = (values - minibatch.values).clamp(-settings.clip_range, settings.clip_range)
             errors = torch.maximum(errors, (minibatch.values + change - minibatch.returns) ** 2)
         value_loss = 0.5 * errors.mean()
         entropy = distribution.entropy(parameters).mean()
-        loss = policy_loss + self._value_coefficient * value_loss - plan.entropy_coefficient * entropy
+        loss = policy_loss + self._value_coefficient * value_loss - settings.entropy_coefficient * entropy
         with torch.no_grad():
             deviation = (ratio - 1).abs()
             metrics = {
@@ -50,7 +57,7 @@ class PPO(Loss):
                 "value_loss": value_loss.detach(),
                 "entropy": entropy.detach(),
                 "approx_kl": (ratio - 1 - log_ratio).mean(),
-                "clip_fraction": (deviation > plan.clip_range).float().mean(),
+                "clip_fraction": (deviation > settings.clip_range).float().mean(),
                 "ratio_deviation": deviation.mean(),
             }
         return loss, metrics

@@ -12,7 +12,6 @@ from rich.table import Table
 
 from adept.cli import parse, print_json
 from adept.commands.screen import make_console
-from adept.controllers import CONTROLLERS
 from adept.names import unknown_name
 from adept.options import Metavar, Positional
 from adept.presets import preset
@@ -22,6 +21,7 @@ from adept.probe.placebo import Placebo, placebos, preference
 from adept.probe.records import Records, load_records
 from adept.probe.stages import Search, branches_path, load_stages, search, write_branches
 from adept.report.statistics import Estimate
+from adept.rules import RULES
 from adept.runs.imports import import_named
 from adept.schedulers import scheduler_class, scheduler_options
 
@@ -90,7 +90,7 @@ def run(words: list[str]) -> int:
 
 def probe(options: ProbeOptions) -> dict[str, Any]:
     """Carry out `adept probe`; return the object for --json."""
-    if options.scheduler in CONTROLLERS:
+    if options.scheduler in RULES:
         return _probe_controller(options)
     if options.records is None and options.branches is None:
         raise ValueError(

@@ -12,15 +12,15 @@ from typing import Annotated, Any, Literal
 from adept import envs, presets
 from adept.cli import given, loading, parse, print_json
 from adept.config import Config, Execution
-from adept.controllers import CONTROLLERS, controller_options, make_controller
 from adept.extras import require
 from adept.options import Metavar, check_names
 from adept.presets import preset
+from adept.rules import RULES, rule_options
 from adept.runs.advice import read_advice
 from adept.runs.imports import import_named, named_environments, named_schedulers
 from adept.runs.records import CHECKPOINT_SECONDS, run_path
 from adept.runs.text import duration
-from adept.schedulers import paper_scheduler, scheduler_class, scheduler_options
+from adept.schedulers import scheduler_class, scheduler_options
 
 EXAMPLES = {
     "adept train --env gymnasium/CartPole-v1 --steps 50000": "the preset, and what its epochs were worth",
@@ -139,7 +139,7 @@ def check(options: TrainOptions) -> None:
 def default_config(words: list[str]) -> Config:
     """Return the preset of the environment, algorithm and scheduler named, every knob of the scheduler filled in.
 
-    Without a scheduler the preset's epochs are fixed: the run that hindsight judges, and that others are compared with.
+    Without a scheduler the preset's epochs are fixed: the baseline that other runs are compared with.
     """
     named = given(words, "env", "algo", "scheduler", "scale")
     scale = named.pop("scale", None)
@@ -165,7 +165,7 @@ def default_config(words: list[str]) -> Config:
 
 def _scaled(config: Config, scale: str) -> Config:
     """Return the configuration with a bandit that standardises its rewards, whose exploration is then its own."""
-    if config.scheduler in CONTROLLERS or "scale" not in scheduler_options(scheduler_class(config.scheduler)):
+    if config.scheduler in RULES or "scale" not in scheduler_options(scheduler_class(config.scheduler)):
         raise ValueError(f"--scale is for bandits that standardise rewards (ucb, thompson), not {config.scheduler!r}")
     if scale != "auto":
         raise ValueError(f"--scale must be auto, got {scale!r}; without it the rule is the paper's")
@@ -174,9 +174,9 @@ def _scaled(config: Config, scale: str) -> Config:
 
 
 def knob_docs(name: str) -> dict[str, str]:
-    """Return what the options of a scheduler or controller mean, by the section Args of its docs; none has none."""
-    cls: type[Any] = CONTROLLERS[name] if name in CONTROLLERS else scheduler_class(name)
-    names = controller_options(cls) if name in CONTROLLERS else scheduler_options(cls)
+    """Return what the options of a scheduler or rule mean, by the section Args of its docs; none has none."""
+    cls: type[Any] = RULES[name] if name in RULES else scheduler_class(name)
+    names = rule_options(cls) if name in RULES else scheduler_options(cls)
     section = inspect.cleandoc(cls.__doc__ or "").partition("Args:\n")[2]
     found = re.findall(r"^    (\w+): ((?:.|\n        )+)", section, re.MULTILINE)
     written = {key: " ".join(text.split()).rstrip(".") for key, text in found}
@@ -185,6 +185,4 @@ def knob_docs(name: str) -> dict[str, str]:
 
 def knobs_of(config: Config) -> dict[str, float | str]:
     """Return every option of what chooses the epochs, at the preset's value or its own default."""
-    if config.scheduler in CONTROLLERS:
-        return dict(make_controller(config.scheduler, max(config.choices), seed=0, **config.scheduler_options).options)
-    return dict(paper_scheduler(config.scheduler, config.choices, seed=0, **config.scheduler_options).options)
+    return dict(config.rule().options)

@@ -19,12 +19,12 @@ from adept.fast.distinct import DistinctPass, distinct
 from adept.fast.passes import Pass, make_pass
 from adept.fast.surrogate import METRICS, Surrogate, Targets
 from adept.networks import ActorCritic, MiniGridNetwork
-from adept.plan import Plan
 from adept.rollout import VALUE_CHUNK, Rollout
+from adept.rules import Settings
 from adept.seeding import generator
 
 if TYPE_CHECKING:
-    from adept.controllers import Controller
+    from adept.rules import Rule
 
 JUDGED_GRAIN = 128
 """Distinct rows of a whole rollout are filled up to a multiple of this: their number varies more than a minibatch's."""
@@ -44,12 +44,12 @@ class FastLearner:
         """the rollout that was last asked for, its distinct observations and each row's number"""
         self._judging: DistinctPass | None = None
         """the pass for log-probabilities of a rollout's rows"""
-        self._rule: Controller | None = None
+        self._rule: Rule | None = None
         """who sets the learning rate of every gradient step of the present update"""
         self._rate = config.learning_rate
         """learning rate of the last gradient step"""
 
-    def epochs(self, rollout: Rollout, plan: Plan, rule: Controller | None = None) -> Iterator[Epoch]:
+    def epochs(self, rollout: Rollout, plan: Settings, rule: Rule | None = None) -> Iterator[Epoch]:
         """Make at most `plan.epochs` passes over the rollout."""
         size = min(self._config.minibatch_size, len(rollout))
         if size not in self._sized:
@@ -74,7 +74,7 @@ class FastLearner:
         return partial(make_pass, self.network, tuple(rollout.observations.shape[1:]))
 
     @torch.inference_mode()
-    def _epoch(self, rollout: Rollout, rows: Tensor, size: int, plan: Plan) -> Tensor:
+    def _epoch(self, rollout: Rollout, rows: Tensor, size: int, plan: Settings) -> Tensor:
         """Shuffle the rows once, so that minibatches are slices of them; return the metrics of each."""
         count = len(rollout) // size
         order = torch.from_numpy(self._rng.permutation(len(rollout)))[: count * size]
@@ -92,7 +92,7 @@ class FastLearner:
             self._step(chosen, Targets(*targets), plan, row)
         return metrics
 
-    def _step(self, rows: Tensor, targets: Targets, plan: Plan, metrics: Tensor) -> None:
+    def _step(self, rows: Tensor, targets: Targets, plan: Settings, metrics: Tensor) -> None:
         """Make one gradient step and write its metrics."""
         network, surrogate = self._sized[len(rows)]
         outputs, values = network.forward(rows)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from adept.config import Config
 from adept.networks import ActorCritic, DiagonalGaussian, Heads
-from adept.plan import Plan
+from adept.rules import Settings
 
 METRICS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "ratio_deviation")
 
@@ -94,7 +94,7 @@ class Surrogate:
             self._policy = GaussianPolicy(heads.log_std, rows)
         self.metrics = torch.empty(len(METRICS))
 
-    def gradient(self, outputs: Tensor, values: Tensor, targets: Targets, plan: Plan) -> tuple[Tensor, Tensor]:
+    def gradient(self, outputs: Tensor, values: Tensor, targets: Targets, plan: Settings) -> tuple[Tensor, Tensor]:
         """Return the gradients of the actor's outputs and of the values."""
         log_probs, entropy = self._policy.forward(outputs, targets.actions)
         self._per_row[2] = entropy

@@ -1,11 +1,11 @@
-"""Hindsight: what the last update was worth, judged by the rollout that came after it.
+"""Hindsight: estimates of how good the last update was, on the rollout that came after it.
 
-Estimates and verdicts need NumPy alone; `judge` and `loop` work on PyTorch modules.
+Estimates, feedback and advice need NumPy alone; `evaluation` works on PyTorch modules.
 """
 
 from __future__ import annotations
 
 from adept.hindsight.estimates import Estimate, gain, normalize, slope, time_groups
-from adept.hindsight.verdict import Verdict
+from adept.hindsight.feedback import Feedback
 
-__all__ = ["Estimate", "Verdict", "gain", "normalize", "slope", "time_groups"]
+__all__ = ["Estimate", "Feedback", "gain", "normalize", "slope", "time_groups"]

@@ -16,11 +16,11 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Groups = npt.NDArray[np.int64]
 
-SILENT = 1e-8
+MIN_DEVIATION = 1e-8
 """Advantages whose standard deviation is at most this share of their size (and this number) say nothing."""
-ENOUGH_ENVIRONMENTS = 8
+MIN_ENVIRONMENTS = 8
 """From this many environments on, each environment is one group; below it, blocks of time are."""
-BLOCKS = 16
+TIME_BLOCKS = 16
 """Blocks of time in one rollout where there are fewer environments."""
 
 
@@ -56,7 +56,7 @@ class Estimate:
         return math.copysign(size * (8 * self.freedom + 1) / (8 * self.freedom + 3), t)
 
 
-NOTHING = Estimate(math.nan, math.nan)
+UNKNOWN = Estimate(math.nan, math.nan)
 """What rows without a signal say: advantages that are all equal, a number that is not finite, fewer than two groups."""
 
 
@@ -71,7 +71,7 @@ def normalize(advantages: npt.ArrayLike) -> Floats:
     largest = np.abs(values).max()
     centred = values - values.mean()
     deviation = centred.std()
-    if not deviation > SILENT * max(largest, SILENT):
+    if not deviation > MIN_DEVIATION * max(largest, MIN_DEVIATION):
         return np.zeros_like(values)
     return np.asarray(centred / deviation)
 
@@ -86,9 +86,9 @@ def time_groups(steps: int, environments: int) -> Groups:
     each other.
     """
     environment = np.arange(environments, dtype=np.int64)
-    if environments >= ENOUGH_ENVIRONMENTS:
+    if environments >= MIN_ENVIRONMENTS:
         return np.tile(environment, steps)
-    blocks = max(1, min(steps, -(-BLOCKS // environments)))
+    blocks = max(1, min(steps, -(-TIME_BLOCKS // environments)))
     block = np.arange(steps, dtype=np.int64) * blocks // max(steps, 1)
     return (block[:, None] + blocks * environment).ravel()
 
@@ -152,7 +152,7 @@ def critic_slope(
         value = float(products.mean()) if len(moved) else 0.0
         error = _error(products - value, index, count)
     if count < 2 or not size > 0 or not all(map(math.isfinite, (value, error, size))) or not error > 0:
-        return NOTHING
+        return UNKNOWN
     return Estimate(value / size, error / size, count - 1)
 
 
@@ -180,12 +180,12 @@ def weighted(weights: npt.ArrayLike, advantages: npt.ArrayLike, groups: npt.Arra
     _same_length(w, normal)
     index, count = _grouped(groups, len(w))
     if count < 2 or not np.isfinite(w).all() or not normal.any():
-        return NOTHING
+        return UNKNOWN
     products = (w - w.mean()) * normal
     value = float(products.mean())
     residuals = products - value - 0.5 * value * (normal**2 - 1)
     error = _error(residuals, index, count)
-    return Estimate(value, error, count - 1) if math.isfinite(value) and math.isfinite(error) else NOTHING
+    return Estimate(value, error, count - 1) if math.isfinite(value) and math.isfinite(error) else UNKNOWN
 
 
 def _numbered(groups: npt.NDArray[Any]) -> tuple[Groups, int]:

@@ -1,22 +1,15 @@
-"""What every integration shares: how it checks what it was given, and how it names what it logs."""
+"""What every integration shares: how it checks its framework, and how it scales an optimiser's steps."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import metadata
 from typing import Any
 
-from adept.controllers import Choice
 from adept.extras import MissingExtra, require
-from adept.hindsight.verdict import Verdict
-from adept.schedulers import Scheduler
-from adept.schedulers.bandit import Bandit
-
-PREFIX = "adept"
-"""Everything logged under the host's logger starts with it."""
+from adept.rules import Settings
 
 
 def require_framework(module: str, *, package: str, at_least: str, below: str, extra: str) -> None:
@@ -37,49 +30,6 @@ def require_framework(module: str, *, package: str, at_least: str, below: str, e
         )
 
 
-def prefixed(numbers: Mapping[str, float]) -> dict[str, float]:
-    """Return numbers under the names that hosts log."""
-    return {f"{PREFIX}/{name}": float(value) for name, value in numbers.items()}
-
-
-def logged(verdict: Verdict | None, /, **numbers: float) -> dict[str, float]:
-    """Return a verdict and other numbers under the names that hosts log; what is not known is left out."""
-    if verdict is None:
-        return prefixed(numbers)
-    named = {
-        "slope_z": verdict.slope.z if verdict.slope.known else math.nan,
-        "critic_slope": verdict.critic.value,
-        "critic_slope_z": verdict.critic.z if verdict.critic.known else math.nan,
-        "update_gain": verdict.update_gain.value,
-        "update_gain_error": verdict.update_gain.error,
-        **{f"gain_epoch_{epoch}": estimate.value for epoch, estimate in verdict.by_epoch.items()},
-        **{f"gain_x{length:g}": estimate.value for length, estimate in verdict.by_length.items()},
-        "update_kl": verdict.kl,
-    }
-    return prefixed(numbers | {name: value for name, value in named.items() if math.isfinite(value)})
-
-
-def arm_numbers(scheduler: Scheduler[Any]) -> dict[str, float]:
-    """Return a scheduler's numbers with the share of each arm's choices.
-
-    Nothing of arms that were never chosen, and of a bandit's arms without a reward only how often they were chosen.
-    """
-    numbers = scheduler.diagnostics()
-    choices = {name.partition("/")[2]: value for name, value in numbers.items() if name.startswith("choices/")}
-    tried = {arm for arm, times in choices.items() if times}
-    shares = {f"share/{arm}": choices[arm] / sum(choices.values()) for arm in tried}
-    unknown: set[str] = set()
-    if isinstance(scheduler, Bandit):
-        rewards = scheduler.state_dict()["rule"].get("rewards", [])  # by arm; a rule of one's own may keep none
-        unknown = {arm for arm, held in zip(choices, rewards, strict=False) if not held}
-    known = {
-        name: value
-        for name, value in numbers.items()
-        if name.partition("/")[2] in (tried if name.startswith("choices/") else tried - unknown)
-    }
-    return known | shares
-
-
 def acts_otherwise(policy: Any) -> bool:
     """Say whether a module acts otherwise than it trains: it has dropout or batch normalisation."""
     from torch.nn.modules import batchnorm, dropout
@@ -92,17 +42,19 @@ class LRScale:
 
     Before a step every group's rate is multiplied, after it the scheduled rate is put back, bit for bit. So schedules,
     checkpoints and logs of the host see the scheduled rate alone, and nothing is left when the hooks are gone.
-    The `critic`'s parameters may move further: their step is lengthened after it was made, which is the same as a
+    The critic's parameters may move further: their step is lengthened after it was made, which is the same as a
     larger rate where steps are proportional to it, as Adam's are.
     """
 
-    def __init__(self, optimizer: Any, after: Callable[[], None] | None = None, *, critic: Sequence[Any] = ()) -> None:
-        self.choice = Choice(1)
+    def __init__(
+        self, optimizer: Any, after: Callable[[], None] | None = None, *, critic_params: Sequence[Any] = ()
+    ) -> None:
+        self.settings = Settings(1)
         self.count = 0
         """steps that the optimiser made"""
         self._after_step = after
         self._scheduled: list[Any] = []
-        self._critic = tuple(critic)
+        self._critic_params = tuple(critic_params)
         self._lengthened: list[tuple[Any, Any]] = []
         """the critic's parameters before the step, where it is lengthened"""
         self._optimizer = optimizer
@@ -114,8 +66,8 @@ class LRScale:
     def _before(self, *_: Any) -> None:
         self._put_back()  # a step that broke off
         self._lengthened = []
-        if self._critic and self._critic_factor() != 1.0:
-            self._lengthened = [(parameter, parameter.detach().clone()) for parameter in self._critic]
+        if self._critic_params and self._critic_factor() != 1.0:
+            self._lengthened = [(parameter, parameter.detach().clone()) for parameter in self._critic_params]
         if self.factor != 1.0:
             self._scheduled = [group["lr"] for group in self._optimizer.param_groups]
             for group in self._optimizer.param_groups:
@@ -124,7 +76,7 @@ class LRScale:
     def _critic_factor(self) -> float:
         """Return how many times as far as the others the critic's parameters move."""
         scheduled = learning_rate(self._optimizer)
-        return self.choice.critic_rate(scheduled) / (scheduled * self.factor) if scheduled > 0 else 1.0
+        return self.settings.critic_rate(scheduled) / (scheduled * self.factor) if scheduled > 0 else 1.0
 
     def _after(self, *_: Any) -> None:
         self.count += 1
@@ -145,11 +97,11 @@ class LRScale:
     @property
     def factor(self) -> float:
         """What the learning rate is multiplied by."""
-        return self.choice.lr_scale
+        return self.settings.lr_scale
 
     @factor.setter
     def factor(self, lr_scale: float) -> None:
-        self.choice = Choice(1, lr_scale)
+        self.settings = Settings(1, lr_scale)
 
     def remove(self) -> None:
         """Leave the optimiser alone from now on."""

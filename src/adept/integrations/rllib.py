@@ -1,6 +1,6 @@
-"""ADEPT in RLlib: `attach(config)` judges every PPO update, `attach(config, "hindsight")` also chooses the next one.
+"""ADEPT in RLlib: `attach(config)` evaluates every PPO update, `attach(config, "hindsight")` also chooses the next one.
 
-Each learner judges its own rows and has its own copy of the scheduler or controller. Rewards and verdicts are pooled
+Each learner evaluates its own rows and has its own copy of the rule. Rewards and feedback are pooled
 over all learners before anyone chooses, and a choice follows from a seed and what was pooled alone, so that all
 learners make the same choice and none waits for another. How an epoch's end is seen: RLlib's iterator of minibatches
 counts the passes over the batch; with several learners it does not, and an epoch is its share of the minibatches.
@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from adept.controllers import Evidence
+from adept.engine import Engine
 from adept.hindsight.advice import Advice
-from adept.hindsight.estimates import time_groups
-from adept.hindsight.judge import ModuleWeights, explained_variance
+from adept.hindsight.estimates import UNKNOWN, Estimate, time_groups
+from adept.hindsight.evaluation import LENGTHS, CriticRows, ModuleWeights, Rows, explained_variance
+from adept.hindsight.feedback import Feedback
 from adept.integrations import contract
-from adept.integrations.pilot import CriticRows, Pilot, Rows, chosen_rows
 
 contract.require_framework("ray.rllib", package="ray", at_least="2.60", below="2.61", extra="rllib")
 
@@ -38,14 +38,14 @@ SCHEDULER = "adept_scheduler"
 
 
 def attach(config: PPOConfig, scheduler: Any = None, *, verbose: int = 1, **options: Any) -> PPOConfig:
-    """Judge the updates of the algorithm that this config builds, and set them if asked to; return the config.
+    """Evaluate the updates of the algorithm that this config builds, and set them if asked to; return the config.
 
-    Without a scheduler the training does not change. A controller (`"hindsight"`, `"kl-rate"`, `"kl-epochs"`) sets
+    Without a scheduler the training does not change. A rule (`"hindsight"` or `"kl-rate"`) sets
     epochs and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `monitor`,
     `gains_every` and `rows` (docs/integrations.md).
 
     `advice(algorithm)` returns the advice; `algorithm.stop` prints it unless `verbose=0`. `num_epochs` is a
-    controller's starting point, and without effect with a bandit, whose reward is the mean value target over the rows
+    rule's starting point, and without effect with a bandit, whose reward is the mean value target over the rows
     of the loss, of all trained modules and all learners. The state is part of every learner's. Results have
     `learners/__all_modules__/adept/…`.
 
@@ -69,7 +69,7 @@ def attach(config: PPOConfig, scheduler: Any = None, *, verbose: int = 1, **opti
             f"the learner class is {chosen.__name__}, which does not take a scheduler; derive it from "
             "adept.integrations.rllib.AdeptLearner, a PPOTorchLearner that does"
         )
-    Pilot(scheduler, **options)  # what is wrong with them is said here, not on the learners
+    Engine(scheduler, **options)  # what is wrong with them is said here, not on the learners
     entries = {**config.learner_config_dict, SCHEDULER: {"given": scheduler, **options}}
     if verbose and options.get("monitor", True):
         own = config.callbacks_on_algorithm_init or []
@@ -79,7 +79,7 @@ def attach(config: PPOConfig, scheduler: Any = None, *, verbose: int = 1, **opti
 
 def advice(algorithm: Any) -> Advice:
     """Return what the updates of an algorithm so far say of its epochs and learning rate, seen by its first learner."""
-    found = algorithm.learner_group.foreach_learner(lambda learner: learner.pilot.advice())
+    found = algorithm.learner_group.foreach_learner(lambda learner: learner.engine.advice())
     result = next(iter(found))
     first: Advice = result.get() if hasattr(result, "get") else result
     return first
@@ -100,26 +100,28 @@ def _print_advice_at_the_end(algorithm: Any, **_: Any) -> None:
 
 
 class AdeptLearner(PPOTorchLearner):
-    """The PPO learner, except that it judges its updates, and chooses once the returns of a batch are known."""
+    """The PPO learner, except that it evaluates its updates, and chooses once the returns of a batch are known."""
 
     def build(self) -> None:
-        """Build as usual, with a pilot of this learner's own."""
+        """Build as usual, with a engine of this learner's own."""
         super().build()
         settings = copy.deepcopy(self.config.learner_config_dict[SCHEDULER])
-        self.pilot = Pilot(settings.pop("given"), call='attach(config, "hindsight")', pool=self._pooled, **settings)
-        self._judged_modules = torch.nn.ModuleList(
+        self.engine = Engine(settings.pop("given"), call='attach(config, "hindsight")', pool=self._pooled, **settings)
+        self._evaluated_modules = torch.nn.ModuleList(
             module.unwrapped() for _, module in self.module.items() if isinstance(module.unwrapped(), torch.nn.Module)
         )
-        self._weights = ModuleWeights(self._judged_modules)
+        self._weights = ModuleWeights(self._evaluated_modules)
         optimizers = list(self._named_optimizers.values())
-        self.pilot.attach(self.config.num_epochs, self._weights, max(map(contract.learning_rate, optimizers)))
-        self._lr_scales = [contract.LRScale(optimizer, critic=self._critic_of(optimizer)) for optimizer in optimizers]
+        self.engine.attach(self.config.num_epochs, self._weights, max(map(contract.learning_rate, optimizers)))
+        self._lr_scales = [
+            contract.LRScale(optimizer, critic_params=self._critic_of(optimizer)) for optimizer in optimizers
+        ]
         self._made: Any = None
         self._epochs_done = 0.0
 
     def _critic_of(self, optimizer: Any) -> list[Any]:
         """Return the parameters of an optimiser that only a critic has."""
-        own = {id(parameter) for module in self._judged_modules for parameter in _critic_parameters(module)}
+        own = {id(parameter) for module in self._evaluated_modules for parameter in _critic_parameters(module)}
         stepped = (parameter for group in optimizer.param_groups for parameter in group["params"])
         return [parameter for parameter in stepped if id(parameter) in own]
 
@@ -131,13 +133,13 @@ class AdeptLearner(PPOTorchLearner):
         self, *, training_data: Any, num_total_minibatches: int = 0, num_epochs: int = 1, **kwargs: Any
     ) -> Any:
         """Iterate as usual, for as many epochs as are chosen."""
-        batch, pilot = self._make_batch_if_necessary(training_data), self.pilot
-        rows = pilot.rollout(lambda: self._rows(batch))
-        reward = self._mean_return(batch) if pilot.wants_reward else None
-        choice = pilot.step(reward=reward, rows=rows if pilot.wants_rows else None)
-        epochs = choice.epochs if pilot.controls else num_epochs
+        batch, engine = self._make_batch_if_necessary(training_data), self.engine
+        rows = engine.rollout(lambda: self._rows(batch))
+        reward = self._mean_return(batch) if engine.needs_reward else None
+        settings = engine.step(rows, reward=reward)
+        epochs = settings.epochs if engine.controls else num_epochs
         for lr_scale in self._lr_scales:
-            lr_scale.choice = choice
+            lr_scale.settings = settings
         if num_total_minibatches and epochs != num_epochs:
             # With several learners RLlib fixes the number of minibatches for its own number of epochs; 0 means open.
             num_total_minibatches = max(1, round(num_total_minibatches * epochs / num_epochs))
@@ -145,10 +147,10 @@ class AdeptLearner(PPOTorchLearner):
         minibatches = super()._create_iterator_if_necessary(
             training_data=training_data, num_total_minibatches=num_total_minibatches, num_epochs=epochs, **kwargs
         )
-        return self._monitored(minibatches, rows if pilot.kl_stop is not None else None, epochs, num_total_minibatches)
+        return self._monitored(minibatches, rows if engine.kl_stop is not None else None, epochs, num_total_minibatches)
 
     def _monitored(self, minibatches: Any, rows: Rows | None, epochs: int, planned: int) -> Iterator[Any]:
-        """Yield the minibatches, take note of each epoch's end, and keep the controller's guard.
+        """Yield the minibatches, take note of each epoch's end, and keep the rule's guard.
 
         RLlib counts a pass over the batch before it hands out the pass's last minibatch. Where the number of
         minibatches is planned, an epoch ends at its share of them: at the same one on all learners, whatever their
@@ -161,14 +163,14 @@ class AdeptLearner(PPOTorchLearner):
             done = math.floor(epochs * number / planned + 1e-9) if planned else min(covered.values(), default=0)
             if done > ended:
                 ended, self._epochs_done = done, float(done)
-                self.pilot.mark(done)
-                guarded = self.pilot.kl_stop is not None and (planned > 0 or not self.distributed)
-                if guarded and done < epochs and self.pilot.stops(self._kl(rows)):
+                self.engine.mark(done)
+                guarded = self.engine.kl_stop is not None and (planned > 0 or not self.distributed)
+                if guarded and done < epochs and self.engine.stops(self._kl(rows)):
                     return
         self._epochs_done = float(epochs)
 
     def _kl(self, rows: Rows | None) -> float:
-        with self._weights.present():
+        with self._weights.current():
             known = [0.0, 0.0] if rows is None else [rows.divergence(), 1.0]
         total, count = self._summed(known)
         return total / count if count else 0.0
@@ -190,7 +192,7 @@ class AdeptLearner(PPOTorchLearner):
         ]
         if not parts:
             return None
-        groups = [part.choose(self.pilot.most_rows // len(parts)) for part in parts]
+        groups = [part.choose(self.engine, max(1, self.engine.max_rows // len(parts))) for part in parts]
         before = [sum(int(each.max()) + 1 for each in groups[:number]) for number in range(len(parts))]
 
         def column(name: str) -> Any:
@@ -199,7 +201,7 @@ class AdeptLearner(PPOTorchLearner):
         explained, critic = None, None
         if all(hasattr(part.module, "compute_values") for part in parts):  # batches lack the critic's predictions
             returns = column(Postprocessing.VALUE_TARGETS)
-            with self._weights.present():
+            with self._weights.current():
                 now = torch.cat([part.values() for part in parts])
             explained = explained_variance(now, returns)
             if all(_critic_parameters(part.module) for part in parts):
@@ -213,30 +215,36 @@ class AdeptLearner(PPOTorchLearner):
             critic,
         )
 
-    def _pooled(self, evidence: Evidence | None) -> Evidence | None:
-        """Make one of the evidence of all learners: z of independent rows adds up as Σz/√n, errors fall as 1/√n."""
+    def _pooled(self, feedback: Feedback | None) -> Feedback | None:
+        """Make one of the feedback of all learners: means over them, of estimates that are independent."""
         if not self.distributed:
-            return evidence
-        own = Evidence() if evidence is None else evidence
-        names = ("slope_z", "critic_slope", "critic_slope_z", "gain", "gain_error", "kl", "explained_variance",
-                 "epochs_done", "stopped")  # fmt: skip
-        marked = range(1, self.pilot.choice.epochs)  # of the last update, and so the same on all learners
-        known = [None if evidence is None else getattr(own, name) for name in names]
-        known += [own.gains[epoch][which] if epoch in own.gains else None for epoch in marked for which in (0, 1)]
-        sums = self._summed([value or 0.0 for value in known] + [float(value is not None) for value in known])
-        totals, counts = sums[: len(known)], sums[len(known) :]
-        if not any(counts):
+            return feedback
+        own, epochs = feedback or Feedback(), self.engine.marks
+        estimates = [own.slope, own.critic_slope, own.update_gain]
+        estimates += [own.gain_by_epoch.get(epoch, UNKNOWN) for epoch in epochs]
+        estimates += [own.gain_by_length.get(length, UNKNOWN) for length in LENGTHS]
+        parts = [[each.value, each.error**2, each.freedom, 1.0] if each.known else [0.0] * 4 for each in estimates]
+        stopped = None if feedback is None else float(own.stopped)
+        numbers = (own.kl, own.explained_variance, own.epochs_done, own.reward, stopped)
+        parts += [[0.0, 0.0] if each is None else [each, 1.0] for each in numbers]
+        sums = iter(self._summed([value for part in parts for value in part]))
+        slope, critic, gain, *gains = [_mean_estimate(*(next(sums) for _ in range(4))) for _ in estimates]
+        means = [total / count if count else None for total, count in zip(sums, sums, strict=True)]
+        if means[-1] is None:  # no learner knows anything
             return None
-        means = [total / count if count else None for total, count in zip(totals, counts, strict=True)]
-        found: dict[str, Any] = dict(zip(names, means, strict=False))
-        root = math.sqrt(max(1.0, counts[0]))
-        for name, factor in (("slope_z", root), ("critic_slope_z", root), ("gain_error", 1 / root)):
-            found[name] = None if found[name] is None else found[name] * factor
-        found["stopped"] = bool(found["stopped"])
-        found["epochs_done"] = None if found["epochs_done"] is None else round(found["epochs_done"])
-        pairs = zip(marked, means[len(names) :: 2], means[len(names) + 1 :: 2], strict=True)
-        gains = {epoch: (gain, error / root) for epoch, gain, error in pairs if gain is not None and error is not None}
-        return Evidence(**found, gains=gains)
+        known = [(key, each) for key, each in zip((*epochs, *LENGTHS), gains, strict=True) if each.known]
+        return Feedback(
+            slope=slope,
+            critic_slope=critic,
+            update_gain=gain,
+            gain_by_epoch={key: each for key, each in known if isinstance(key, int)},
+            gain_by_length={key: each for key, each in known if isinstance(key, float)},
+            kl=means[0],
+            explained_variance=means[1],
+            epochs_done=None if means[2] is None else round(means[2]),
+            reward=means[3],
+            stopped=bool(means[4]),
+        )
 
     def _mean_return(self, batch: Any) -> float | None:
         """Return the mean value target of what counts for the loss, over all learners."""
@@ -251,38 +259,31 @@ class AdeptLearner(PPOTorchLearner):
         return returns / count if count else None
 
     def after_gradient_based_update(self, *, timesteps: dict[str, Any]) -> None:
-        """Finish as usual, and log what was judged, asked for and done."""
+        """Finish as usual, and log what was evaluated, asked for and done."""
         super().after_gradient_based_update(timesteps=timesteps)
         for lr_scale in self._lr_scales:
             lr_scale.factor = 1.0
-        self.pilot.finished(self._epochs_done)
-        for name, value in self._over_learners(self.pilot.metrics() | self.pilot.update_metrics()).items():
+        self.engine.finished(self._epochs_done)
+        for name, value in (self.engine.metrics() | self.engine.update_metrics()).items():
             self.metrics.log_value((ALL_MODULES, name), value, window=1)
 
-    def _over_learners(self, numbers: dict[str, float]) -> dict[str, float]:
-        """Return numbers for the log, of which RLlib takes the mean over learners: z and errors pool otherwise."""
-        if not self.distributed:
-            return numbers
-        names = [f"{contract.PREFIX}/{name}" for name in ("slope_z", "critic_slope_z", "update_gain_error")]
-        sums = self._summed([numbers.get(name, 0.0) for name in names] + [float(name in numbers) for name in names])
-        counts = [max(1.0, count) for count in sums[len(names) :]]
-        powers = (0.5, 0.5, 1.5)
-        pooled = {name: total / count**power
-                  for name, total, count, power in zip(names, sums, counts, powers, strict=False)}  # fmt: skip
-        return {name: pooled.get(name, value) for name, value in numbers.items()}
-
     def get_state(self, components: Any = None, *, not_components: Any = None, **kwargs: Any) -> Any:
-        """Return the learner's state, with the chooser's among it."""
+        """Return the learner's state, with the rule's among it."""
         state = super().get_state(components, not_components=not_components, **kwargs)
-        if self.pilot.controls and self._check_component(SCHEDULER, components, not_components):
-            state[SCHEDULER] = self.pilot.state_dict()
+        if self.engine.controls and self._check_component(SCHEDULER, components, not_components):
+            state[SCHEDULER] = self.engine.state_dict()
         return state
 
     def set_state(self, state: Any) -> None:
-        """Continue from a state; one without a chooser's leaves it as it is."""
+        """Continue from a state; one without a rule's leaves it as it is."""
         super().set_state(state)
         found = state.get(SCHEDULER, {})
-        self.pilot.load_state_dict(found, forget=f"drop {SCHEDULER!r} from the learner's state")
+        self.engine.load_state_dict(found, forget=f"drop {SCHEDULER!r} from the learner's state")
+
+
+def _mean_estimate(values: float, squared_errors: float, freedom: float, count: float) -> Estimate:
+    """Return the mean of independent estimates, given sums over them."""
+    return Estimate(values / count, math.sqrt(squared_errors) / count, freedom) if count else UNKNOWN
 
 
 def _critic_parameters(module: Any) -> list[Any]:
@@ -292,7 +293,7 @@ def _critic_parameters(module: Any) -> list[Any]:
 
 
 class _Part:
-    """The rows of one module in a batch, of which some are judged."""
+    """The rows of one module in a batch, of which some are evaluated."""
 
     def __init__(self, module: Any, columns: Any) -> None:
         self.module, self.columns = module, dict(columns)  # RLlib shuffles the batch in place, epoch by epoch
@@ -302,9 +303,9 @@ class _Part:
         self.counted = everything if mask is None else everything[mask.flatten().bool().cpu()]
         self.chosen = self.counted
 
-    def choose(self, most: int) -> Any:
-        """Choose the rows to judge; return their groups."""
-        chosen = chosen_rows(len(self.counted), max(1, most))
+    def choose(self, engine: Engine, limit: int) -> Any:
+        """Choose the rows that evaluate updates; return their groups."""
+        chosen = engine.choose_rows(len(self.counted), limit)
         self.chosen = self.counted[torch.as_tensor(chosen)]
         return time_groups(len(self.counted), 1)[chosen]
 
@@ -322,7 +323,7 @@ class _Part:
 
     def _of_chosen(self, passed: Callable[[dict[str, Any]], Any]) -> Any:
         """Pass the chosen rows through the module; where it has a state, all of them, since they are sequences."""
-        self.module.eval()  # as it acts; the judge restores the mode
+        self.module.eval()  # as it acts; the evaluation restores the mode
         if Columns.STATE_IN in self.columns:
             return passed(dict(self.columns))[self.chosen]
         return passed(

@@ -1,4 +1,4 @@
-"""ADEPT in rsl_rl: `attach(runner)` judges every update, `attach(runner, "hindsight")` also chooses the next one.
+"""ADEPT in rsl_rl: `attach(runner)` evaluates every update, `attach(runner, "hindsight")` also chooses the next one.
 
 How an epoch's end is seen: the storage yields as many minibatches per epoch as configured, and PPO asks for the next
 one when the step of the last is done.
@@ -10,11 +10,10 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-from adept.controllers import Controller
+from adept.engine import PREFIX, Engine
 from adept.hindsight.estimates import time_groups
-from adept.hindsight.judge import ModuleWeights, explained_variance
+from adept.hindsight.evaluation import CriticRows, ModuleWeights, Rows, explained_variance
 from adept.integrations import contract
-from adept.integrations.pilot import CriticRows, Pilot, Rows, chosen_rows
 
 contract.require_framework("rsl_rl", package="rsl-rl-lib", at_least="5.5", below="5.6", extra="rsl_rl")
 
@@ -27,13 +26,13 @@ STATE = "adept_state"
 
 
 def attach(runner: OnPolicyRunner, scheduler: Any = None, *, verbose: int = 1, **options: Any) -> OnPolicyRunner:
-    """Judge the updates of this runner on the next rollout, and set them if asked to; return the runner.
+    """Evaluate the updates of this runner on the next rollout, and set them if asked to; return the runner.
 
-    Without a scheduler the training does not change. A controller (`"hindsight"`, `"kl-rate"`, `"kl-epochs"`) sets
+    Without a scheduler the training does not change. A rule (`"hindsight"` or `"kl-rate"`) sets
     epochs and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `monitor`,
     `gains_every` and `rows` (docs/integrations.md).
 
-    `runner.adept.advice()` returns the advice; `runner.learn` prints it at its end unless `verbose=0`. A controller
+    `runner.adept.advice()` returns the advice; `runner.learn` prints it at its end unless `verbose=0`. A rule
     replaces rsl_rl's own KL rule (`schedule="adaptive"`): the learning rate is the configured one times the scale.
     With a bandit the KL rule stays. The reward of bandits is the mean of the storage's returns. The state is the entry
     `adept_state` of checkpoints; the runner's logger gets `adept/…`.
@@ -46,31 +45,31 @@ def attach(runner: OnPolicyRunner, scheduler: Any = None, *, verbose: int = 1, *
             f"got {type(runner).__name__} with {type(algorithm).__name__}, which has no epochs of PPO to choose; an "
             "OnPolicyRunner of rsl_rl.runners with PPO is needed: build one"
         )
-    if hasattr(runner, contract.PREFIX):
+    if hasattr(runner, PREFIX):
         raise ValueError("this runner has a scheduler already, one is allowed; build a new runner")
-    pilot = Pilot(scheduler, **{"call": 'attach(runner, "hindsight")', **options})
-    if pilot.controls and algorithm.is_multi_gpu:
+    engine = Engine(scheduler, **{"call": 'attach(runner, "hindsight")', **options})
+    if engine.controls and algorithm.is_multi_gpu:
         raise ValueError(
             "this run has several processes, and each would make its own choice; choices are made in runs of one "
             "process: start one, or attach without a scheduler for advice"
         )
-    runner.adept = _Attached(runner, pilot, verbose)
+    runner.adept = _Attached(runner, engine, verbose)
     return runner
 
 
 class _Attached:
     """Stand between a runner and its algorithm, and between the algorithm and its storage."""
 
-    def __init__(self, runner: OnPolicyRunner, pilot: Pilot, verbose: int) -> None:
-        self.runner, self.pilot, self.advice, self._verbose = runner, pilot, pilot.advice, verbose
+    def __init__(self, runner: OnPolicyRunner, engine: Engine, verbose: int) -> None:
+        self.runner, self.engine, self.advice, self._verbose = runner, engine, engine.advice, verbose
         algorithm = runner.alg
         actor, critic = algorithm.get_policy(), algorithm._raw_critic
         own = [] if actor.is_recurrent or critic.is_recurrent else contract.own_parameters(critic, actor)
         self._critic = critic if own else None
         self._weights = ModuleWeights(torch.nn.ModuleList([actor, critic] if own else [actor]))
-        self._lr_scale = contract.LRScale(algorithm.optimizer, critic=own)
+        self._lr_scale = contract.LRScale(algorithm.optimizer, critic_params=own)
         self._rows: Rows | None = None
-        pilot.attach(algorithm.num_learning_epochs, self._weights, contract.learning_rate(algorithm.optimizer))
+        engine.attach(algorithm.num_learning_epochs, self._weights, contract.learning_rate(algorithm.optimizer))
         runner.learn, runner.logger.log = self.learn, self.log
         algorithm.update, algorithm.save, algorithm.load = self.update, self.save, self.load
         for name in ("mini_batch_generator", "recurrent_mini_batch_generator"):
@@ -79,31 +78,31 @@ class _Attached:
     def learn(self, *args: Any, **kwargs: Any) -> None:
         """Learn as usual, and print the advice at the end."""
         type(self.runner).learn(self.runner, *args, **kwargs)
-        if self._verbose and self.pilot.monitor and self.runner.alg.gpu_global_rank == 0:
-            print(f"adept: {self.pilot.advice()}")
+        if self._verbose and self.engine.monitor and self.runner.alg.gpu_global_rank == 0:
+            print(f"adept: {self.engine.advice()}")
 
     def update(self) -> Any:
-        """Update as usual, with the choice in place of the epochs, and a controller in place of the KL rule."""
-        algorithm, pilot = self.runner.alg, self.pilot
+        """Update as usual, with the choice in place of the epochs, and a rule in place of the KL rule."""
+        algorithm, engine = self.runner.alg, self.engine
         own = {name: getattr(algorithm, name) for name in ("num_learning_epochs", "schedule")}
         before = self._lr_scale.count
-        reward = float(algorithm.storage.returns.double().mean()) if pilot.wants_reward else None
-        rows = pilot.rollout(self._rollout)
-        choice = pilot.step(reward=reward, rows=rows)
-        self._rows = rows if pilot.kl_stop is not None else None
-        if pilot.controls:
-            algorithm.num_learning_epochs, self._lr_scale.choice = choice.epochs, choice
-        if isinstance(pilot.chooser, Controller):
+        reward = float(algorithm.storage.returns.double().mean()) if engine.needs_reward else None
+        rows = engine.rollout(self._rollout)
+        settings = engine.step(rows, reward=reward)
+        self._rows = rows if engine.kl_stop is not None else None
+        if engine.controls:
+            algorithm.num_learning_epochs, self._lr_scale.settings = settings.epochs, settings
+        if engine.needs_evaluation:
             algorithm.schedule = "fixed"
         try:
             return type(algorithm).update(algorithm)
         finally:
             vars(algorithm).update(own)
             self._lr_scale.factor, self._rows = 1.0, None
-            pilot.finished((self._lr_scale.count - before) / algorithm.num_mini_batches)
+            engine.finished((self._lr_scale.count - before) / algorithm.num_mini_batches)
 
     def _monitored(self, name: str) -> Any:
-        """Return a generator of minibatches that takes note of each epoch's end, and keeps the controller's guard."""
+        """Return a generator of minibatches that takes note of each epoch's end, and keeps the rule's guard."""
         storage = self.runner.alg.storage
 
         def generator(num_mini_batches: int, num_epochs: int = 8) -> Iterator[Any]:
@@ -113,15 +112,15 @@ class _Attached:
                 epoch, rest = divmod(number, num_mini_batches)
                 if rest or epoch == num_epochs:
                     continue
-                self.pilot.mark(epoch)
-                if self._rows is not None and self.pilot.stops(self._divergence(self._rows)):
+                self.engine.mark(epoch)
+                if self._rows is not None and self.engine.stops(self._divergence(self._rows)):
                     self.runner.alg.num_learning_epochs = epoch  # PPO divides the sums of its losses by it
                     return
 
         return generator
 
     def _divergence(self, rows: Rows) -> float:
-        with self._weights.present():  # sampling does not move the generators
+        with self._weights.current():  # sampling does not move the generators
             return rows.divergence()
 
     def _rollout(self) -> Rows:
@@ -131,7 +130,7 @@ class _Attached:
         explained = explained_variance(storage.values, storage.returns)
         if actor.is_recurrent:
             return self._sequences(groups.reshape(steps, environments), explained)
-        chosen = chosen_rows(steps * environments, self.pilot.most_rows, environments)
+        chosen = self.engine.choose_rows(steps * environments)
         taken = torch.as_tensor(chosen, device=storage.device)
         observations, actions, advantages, deployed, returns = (
             getattr(storage, name).flatten(0, 1)[taken]
@@ -154,15 +153,15 @@ class _Attached:
         def values() -> Any:
             return critic(observations).flatten()
 
-        with self._weights.present():
+        with self._weights.current():
             now = values()
         return CriticRows(values, now, returns.flatten() - now)
 
     def _sequences(self, groups: Any, explained: float | None) -> Rows:
-        """Return whole sequences of evenly spread environments, cut where episodes end, as PPO passes them."""
+        """Return whole sequences of some environments, cut where episodes end, as PPO passes them."""
         storage, actor = self.runner.alg.storage, self.runner.alg.get_policy()
         steps, environments = groups.shape
-        chosen = chosen_rows(environments, max(1, self.pilot.most_rows // steps))
+        chosen = self.engine.choose_rows(environments, max(1, self.engine.max_rows // steps))
         taken = torch.as_tensor(chosen, device=storage.device)
         part = copy.copy(storage)
         part.num_envs = len(chosen)
@@ -187,13 +186,13 @@ class _Attached:
         logger = self.runner.logger
         type(logger).log(logger, it, *args, **kwargs)
         if logger.writer is not None:
-            for name, value in (self.pilot.metrics() | self.pilot.update_metrics()).items():
+            for name, value in (self.engine.metrics() | self.engine.update_metrics()).items():
                 logger.writer.add_scalar(name, value, it)
 
     def save(self) -> dict[str, Any]:
-        """Return what the checkpoint keeps, with the chooser's state among it."""
+        """Return what the checkpoint keeps, with the rule's state among it."""
         saved: dict[str, Any] = type(self.runner.alg).save(self.runner.alg)
-        return saved | {STATE: self.pilot.state_dict()}
+        return saved | {STATE: self.engine.state_dict()}
 
     def load(self, loaded_dict: dict[str, Any], load_cfg: dict[str, Any] | None, strict: bool) -> Any:
         """Load as usual, and continue from the state unless `load_cfg` leaves it out with the optimiser's."""
@@ -201,5 +200,5 @@ class _Attached:
         result = type(algorithm).load(algorithm, loaded_dict, load_cfg, strict)
         wanted = load_cfg is None or load_cfg.get(STATE, load_cfg.get("optimizer", False))
         state = loaded_dict.get(STATE, {}) if wanted else {}
-        self.pilot.load_state_dict(state, forget=f"load with load_cfg={{..., {STATE!r}: False}}")
+        self.engine.load_state_dict(state, forget=f"load with load_cfg={{..., {STATE!r}: False}}")
         return result

@@ -1,4 +1,4 @@
-"""ADEPT in Stable-Baselines3, sb3-contrib and sbx: a callback that judges every update and, if told, chooses the next.
+"""ADEPT in Stable-Baselines3, sb3-contrib and sbx: a callback that evaluates updates and, if told, sets the next one.
 
 How an epoch's end is seen: `rollout_buffer.get` is called once per epoch, so that a call ends the epoch before it.
 """
@@ -9,12 +9,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from adept.controllers import Controller
+from adept.engine import GAINS_EVERY, MAX_ROWS, Engine
 from adept.hindsight.advice import Advice
-from adept.hindsight.judge import ModuleWeights, Weights
+from adept.hindsight.evaluation import ModuleWeights, Rows, Weights
 from adept.integrations import contract
-from adept.integrations.pilot import GAINS_EVERY, MOST_ROWS, Pilot, Rows
-from adept.schedulers import Scheduler
+from adept.rules import Rule
 
 contract.require_framework("stable_baselines3", package="stable-baselines3", at_least="2.4", below="3", extra="sb3")
 
@@ -42,7 +41,7 @@ def mean_return(model: Any) -> float:
 
 
 class AdeptCallback(BaseCallback):
-    """Judge every update on the next rollout, and set epochs and learning rate of the next one if asked to.
+    """Evaluate every update on the next rollout, and set epochs and learning rate of the next one if asked to.
 
     `AdeptCallback()` changes nothing and prints advice at the end. `AdeptCallback("hindsight")` sets epochs and a
     factor on the learning rate; `AdeptCallback("ucb")` or another bandit sets the epochs. Works with PPO, MaskablePPO,
@@ -51,17 +50,17 @@ class AdeptCallback(BaseCallback):
     numbers of the last update of a `learn` are recorded but not dumped.
 
     Several calls of `learn` with one callback and one model are one run. With another model another run begins: advice
-    is of that one alone, and a chooser given as data starts afresh, or from the state that the model carries. A chooser
+    is of that one alone, and a rule given as data starts afresh, or from the state that the model carries. A rule
     given as an object serves one model.
 
     Args:
-        scheduler: `None` for advice alone; the name of a controller (`"hindsight"`, `"kl-rate"`, `"kl-epochs"`) or
+        scheduler: `None` for advice alone; the name of a rule (`"hindsight"` or `"kl-rate"`) or
             bandit (`"ucb"`, …), a list of arms, a mapping with `name` and options, or an object.
         reward: function from the model to the reward of a bandit; where it returns `None`, nobody is credited.
         verbose: 0 does not print the advice.
-        monitor: judge updates.
-        gains_every: updates between two that are judged epoch by epoch; 0 means never.
-        rows: most rows of a rollout that are judged.
+        monitor: evaluate updates.
+        gains_every: updates between two that are evaluated epoch by epoch; 0 means never.
+        rows: most rows of a rollout that are evaluated.
     """
 
     def __init__(
@@ -72,10 +71,10 @@ class AdeptCallback(BaseCallback):
         *,
         monitor: bool = True,
         gains_every: int = GAINS_EVERY,
-        rows: int = MOST_ROWS,
+        rows: int = MAX_ROWS,
     ) -> None:
         super().__init__(verbose)
-        self.pilot = Pilot(
+        self.engine = Engine(
             scheduler, monitor=monitor, gains_every=gains_every, rows=rows, call='AdeptCallback("hindsight")'
         )
         self._reward = reward
@@ -86,16 +85,16 @@ class AdeptCallback(BaseCallback):
         """whether the last choice led to an update, so that a bandit may be credited for it"""
 
     @property
-    def scheduler(self) -> Scheduler[int] | Controller | None:
-        """Who chooses."""
-        return self.pilot.chooser
+    def rule(self) -> Rule | None:
+        """The rule that sets updates."""
+        return self.engine.rule
 
     def advice(self) -> Advice:
         """Return what the updates so far say of the model's epochs and learning rate."""
-        return self.pilot.advice()
+        return self.engine.advice()
 
     def _init_callback(self) -> None:
-        _check_algorithm(self.model, self.pilot.controls)
+        _check_algorithm(self.model, self.engine.controls)
 
     def _on_training_start(self) -> None:
         if self.parent is not None:
@@ -106,16 +105,16 @@ class AdeptCallback(BaseCallback):
         model: Any = self.model
         state, last = getattr(model, STATE, None), self._update
         if last is not None and not last.is_of(model):
-            self.pilot.restart(loads=bool(state))
+            self.engine.restart(loads=bool(state))
         elif last is None or not last.was_last():
-            self.pilot.forget()
+            self.engine.forget()
         self._carried_out = last is None or not last.is_of(model) or not last.waits
-        self._update = _Update(model, self.pilot)
-        self.pilot.attach(model.n_epochs, _weights(model), float(model.lr_schedule(1.0)))
-        chooser, kept = self._kept
-        if state and self.pilot.controls and not (self.pilot.chooser is chooser and state is kept):
-            self.pilot.load_state_dict(state, forget=f"`del model.{STATE}`")
-            self._kept = self.pilot.chooser, state
+        self._update = _Update(model, self.engine)
+        self.engine.attach(model.n_epochs, _weights(model), float(model.lr_schedule(1.0)))
+        rule, kept = self._kept
+        if state and self.engine.controls and not (self.engine.rule is rule and state is kept):
+            self.engine.load_state_dict(state, forget=f"`del model.{STATE}`")
+            self._kept = self.engine.rule, state
 
     def _on_step(self) -> bool:
         return True
@@ -123,28 +122,28 @@ class AdeptCallback(BaseCallback):
     def _on_rollout_end(self) -> None:
         model: Any = self.model
         if self._update is not None and not self._update.was_last():
-            self.pilot.forget()  # parameters were loaded during the training, which is no update
-        self.pilot.attach(self.pilot.epochs if self.pilot.controls else model.n_epochs, _weights(model))
-        reward = self._reward(model) if self.pilot.wants_reward and self._carried_out else None
+            self.engine.forget()  # parameters were loaded during the training, which is no update
+        self.engine.attach(self.engine.epochs if self.engine.controls else model.n_epochs, _weights(model))
+        reward = self._reward(model) if self.engine.needs_reward and self._carried_out else None
         self._carried_out = True
-        rows = self.pilot.rollout(lambda: rows_of(model, self.pilot.most_rows))
-        self.pilot.step(reward=reward, rows=rows)
-        if self.pilot.controls:
-            self._kept = self.pilot.chooser, self.pilot.state_dict()
+        rows = self.engine.rollout(lambda: rows_of(model, self.engine))
+        self.engine.step(rows, reward=reward)
+        if self.engine.controls:
+            self._kept = self.engine.rule, self.engine.state_dict()
             setattr(model, STATE, self._kept[1])
-        for name, value in self.pilot.metrics().items():
+        for name, value in self.engine.metrics().items():
             self.logger.record(name, value)
         if self._update is not None:
             self._update.prepare(rows if self._guards else None)
 
     @property
     def _guards(self) -> bool:
-        """Whether the guard of the controller is kept here, at the end of epochs, and not by the KL stop of SB3.
+        """Whether the guard of the rule is kept here, at the end of epochs, and not by the KL stop of SB3.
 
         sbx has none. Where a policy acts otherwise than it trains (dropout, batch normalisation), that of SB3 compares
         the two, and would end updates that did not move.
         """
-        if self.pilot.kl_stop is None:
+        if self.engine.kl_stop is None:
             return False
         policy: Any = self.model.policy
         return not hasattr(policy, "optimizer") or contract.acts_otherwise(policy)
@@ -152,7 +151,7 @@ class AdeptCallback(BaseCallback):
     def _on_training_end(self) -> None:
         if self._update is None or not self._update.close():
             return  # rl-zoo ends a training twice
-        if self.verbose and self.pilot.monitor:
+        if self.verbose and self.engine.monitor:
             print(f"adept: {self.advice()}")
 
 
@@ -163,11 +162,11 @@ class _Update:
     update its settings are those chosen, and afterwards its own again, also after an error or an interrupt.
     """
 
-    def __init__(self, model: Any, pilot: Pilot) -> None:
+    def __init__(self, model: Any, engine: Engine) -> None:
         left_behind = getattr(vars(model).get("train"), "__self__", None)
         if isinstance(left_behind, _Update):  # by a `learn` that was interrupted just before an update
             left_behind._step_back()
-        self._model, self._pilot = model, pilot
+        self._model, self._engine = model, engine
         self._made = _marks(model)
         self._replaced: dict[str, Any] = {}
         self._rows: Rows | None = None
@@ -184,11 +183,11 @@ class _Update:
         return model is self._model
 
     def was_last(self) -> bool:
-        """Say whether the model's parameters are as the last update here left them: its next rollout can judge it."""
+        """Say whether the model's parameters are as the last update here left them, so that it can be evaluated."""
         return _marks(self._model) == self._made
 
     def prepare(self, rows: Rows | None) -> None:
-        """Stand around the next update; with rows, also end it where the controller's guard says so."""
+        """Stand around the next update; with rows, also end it where the rule's guard says so."""
         self._rows, self.waits = rows, True
         instead = {"train": self._train, "_excluded_save_params": self._excluded}
         self._replaced = {name: vars(self._model)[name] for name in instead if name in vars(self._model)}
@@ -209,7 +208,7 @@ class _Update:
         model, buffer = self._model, self._model.rollout_buffer
         optimizer = getattr(model.policy, "optimizer", None)
         hooked = hasattr(optimizer, "register_step_post_hook")
-        self._steps = contract.LRScale(optimizer, critic=critic_parameters(model.policy)) if hooked else None
+        self._steps = contract.LRScale(optimizer, critic_params=critic_parameters(model.policy)) if hooked else None
         self._epochs, self._stepped, self._over = 0, 0, False
         self._get_before = vars(buffer).get("get")
         buffer.get = self._get
@@ -228,22 +227,22 @@ class _Update:
             if self._steps is not None:
                 self._steps.remove()
         self._made = _marks(model)
-        self._pilot.finished(self._done())
-        for name, value in self._pilot.update_metrics().items():
+        self._engine.finished(self._done())
+        for name, value in self._engine.update_metrics().items():
             model.logger.record(name, value)
 
     def _chosen(self) -> dict[str, Any]:
         """Return the settings of the model for this update, and set the scale."""
-        model, pilot = self._model, self._pilot
-        if not pilot.controls:
+        model, engine = self._model, self._engine
+        if not engine.controls:
             return {}
-        chosen: dict[str, Any] = {"n_epochs": pilot.choice.epochs}
+        chosen: dict[str, Any] = {"n_epochs": engine.settings.epochs}
         if self._steps is None:
-            return {**chosen, "lr_schedule": _Scaled(model.lr_schedule, pilot.choice.lr_scale)}
-        self._steps.choice = pilot.choice
-        if pilot.kl_stop is not None and self._rows is None:
+            return {**chosen, "lr_schedule": _Scaled(model.lr_schedule, engine.settings.lr_scale)}
+        self._steps.settings = engine.settings
+        if engine.kl_stop is not None and self._rows is None:
             # SB3 stops at 1.5 times its target.
-            chosen["target_kl"] = min(pilot.kl_stop / 1.5, math.inf if model.target_kl is None else model.target_kl)
+            chosen["target_kl"] = min(engine.kl_stop / 1.5, math.inf if model.target_kl is None else model.target_kl)
         return chosen
 
     def _done(self) -> float:
@@ -266,8 +265,8 @@ class _Update:
         ended = steps > self._stepped  # a call without steps since the last one was not for an epoch
         if ended:
             self._stepped = steps
-            self._pilot.mark(self._epochs)
-            self._over = self._over or (self._rows is not None and self._pilot.stops(self._divergence()))
+            self._engine.mark(self._epochs)
+            self._over = self._over or (self._rows is not None and self._engine.stops(self._divergence()))
         if self._over:
             return iter(())
         if ended or not self._epochs:

@@ -1,4 +1,4 @@
-"""The rollout in the buffer of Stable-Baselines3, sb3-contrib or sbx, as the judge needs it."""
+"""The rollout in the buffer of Stable-Baselines3, sb3-contrib or sbx, as the engine needs it."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
+from adept.engine import Engine
 from adept.hindsight.estimates import time_groups
-from adept.hindsight.judge import explained_variance
-from adept.integrations.pilot import CriticRows, Rows, chosen_rows
+from adept.hindsight.evaluation import CriticRows, Rows, explained_variance
 
 CHUNK = 1024
 """Rows of one forward pass."""
 
 
-def rows_of(model: Any, most: int) -> Rows:
+def rows_of(model: Any, engine: Engine) -> Rows:
     """Return the rollout in the buffer, before the update flattens it."""
     buffer = model.rollout_buffer
     steps, environments = buffer.advantages.shape
     groups = time_groups(steps, environments)
     if hasattr(buffer, "hidden_states_pi"):
         return _sequences(model, groups)
-    chosen = chosen_rows(steps * environments, most, environments)
+    chosen = engine.choose_rows(steps * environments)
     explained = explained_variance(buffer.values, buffer.returns)
 
     def flat(values: Any) -> Any:

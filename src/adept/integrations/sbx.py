@@ -17,17 +17,17 @@ from gymnasium import spaces  # noqa: E402
 
 
 class ActorWeights:
-    """The actor's parameters. JAX arrays never change, so that taking them copies nothing."""
+    """The actor's parameters. JAX arrays never change, so that a copy costs nothing."""
 
     def __init__(self, policy: Any) -> None:
         self._policy = policy
 
-    def take(self) -> Any:
+    def copy(self) -> Any:
         """Return the present parameters."""
         return self._policy.actor_state.params
 
     @contextmanager
-    def present(self) -> Iterator[None]:
+    def current(self) -> Iterator[None]:
         """Put the present state of the actor back at the end, also after an error."""
         state = self._policy.actor_state
         try:
@@ -36,16 +36,16 @@ class ActorWeights:
             self._policy.actor_state = state
 
     @contextmanager
-    def at(self, taken: Any) -> Iterator[None]:
+    def at(self, copied: Any) -> Iterator[None]:
         """Put other parameters in place for a while."""
-        with self.present():
-            self._policy.actor_state = self._policy.actor_state.replace(params=taken)
+        with self.current():
+            self._policy.actor_state = self._policy.actor_state.replace(params=copied)
             yield
 
     @contextmanager
-    def along(self, start: Any, share: float) -> Iterator[None]:
+    def interpolate(self, start: Any, share: float) -> Iterator[None]:
         """Put start + share·(present - start) in place for a while; share may be above 1."""
-        moved = jax.tree.map(lambda begin, end: begin + share * (end - begin), start, self.take())
+        moved = jax.tree.map(lambda begin, end: begin + share * (end - begin), start, self.copy())
         with self.at(moved):
             yield
 

@@ -1,9 +1,9 @@
-"""ADEPT in skrl: `attach(agent)` judges every update, `attach(agent, "hindsight")` also chooses the next one.
+"""ADEPT in skrl: `attach(agent)` evaluates every update, `attach(agent, "hindsight")` also chooses the next one.
 
 How an epoch's end is seen: `memory.sample` is called once per epoch, so that a call ends the epoch before it. Recurrent
-agents do not call it, and their rows are sequences: their updates are not judged, so that only schedulers can choose.
+agents do not call it, and their rows are sequences: their updates are not evaluated, so that only bandits can choose.
 
-skrl's KL stop ends an epoch, not the update. Where a controller's guard used it, the epochs that are left get no
+skrl's KL stop ends an epoch, not the update. Where a rule's guard used it, the epochs that are left get no
 minibatches. RPO perturbs the policy at each pass, so that skrl's KL is that of the perturbation: RPO has no guard.
 """
 
@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from adept.engine import PREFIX, Engine
 from adept.hindsight.estimates import time_groups
-from adept.hindsight.judge import ModuleWeights, explained_variance
+from adept.hindsight.evaluation import CriticRows, ModuleWeights, Rows, explained_variance
 from adept.integrations import contract
-from adept.integrations.pilot import CriticRows, Pilot, Rows, chosen_rows
 
 contract.require_framework("skrl", package="skrl", at_least="2.1", below="2.2", extra="skrl")
 
@@ -29,9 +29,9 @@ AGENTS = (PPO, PPO_RNN, RPO, RPO_RNN)
 
 
 def attach(agent: Any, scheduler: Any = None, *, verbose: int = 1, **options: Any) -> Any:
-    """Judge the updates of this agent on the next rollout, and set them if asked to; return the agent.
+    """Evaluate the updates of this agent on the next rollout, and set them if asked to; return the agent.
 
-    Without a scheduler the training does not change. A controller (`"hindsight"`, `"kl-rate"`, `"kl-epochs"`) sets
+    Without a scheduler the training does not change. A rule (`"hindsight"` or `"kl-rate"`) sets
     epochs and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `monitor`,
     `gains_every` and `rows` (docs/integrations.md).
 
@@ -40,7 +40,7 @@ def attach(agent: Any, scheduler: Any = None, *, verbose: int = 1, **options: An
     `adept`; `adept/…` is tracked with the agent's data.
 
     The learning-rate scheduler makes `cfg.learning_epochs` steps after each update, whatever the choice.
-    `KLAdaptiveLR` makes one step, with the KL of the first epoch; a controller takes its place, and it makes none.
+    `KLAdaptiveLR` makes one step, with the KL of the first epoch; a rule takes its place, and it makes none.
 
     Call it once, before `agent.load` and before training.
     """
@@ -56,7 +56,7 @@ def attach(agent: Any, scheduler: Any = None, *, verbose: int = 1, **options: An
         )
     if "adept" in agent.checkpoint_modules:
         raise ValueError("this agent has a scheduler already, one is allowed; build a new agent")
-    agent.adept = _Attached(agent, Pilot(scheduler, **{"call": 'attach(agent, "hindsight")', **options}), verbose)
+    agent.adept = _Attached(agent, Engine(scheduler, **{"call": 'attach(agent, "hindsight")', **options}), verbose)
     return agent
 
 
@@ -73,8 +73,8 @@ class _Minibatches(list[Any]):
 class _Attached:
     """Stand between an agent and its update, and between the update and its memory."""
 
-    def __init__(self, agent: Any, pilot: Pilot, verbose: int) -> None:
-        self.agent, self.pilot, self._verbose = agent, pilot, verbose
+    def __init__(self, agent: Any, engine: Engine, verbose: int) -> None:
+        self.agent, self.engine, self._verbose = agent, engine, verbose
         self._epochs = agent.cfg.learning_epochs
         self._reward: float | None = None
         self._values: Any = None
@@ -84,15 +84,15 @@ class _Attached:
         self._perturbed = isinstance(agent, RPO)
         recurrent = isinstance(agent, PPO_RNN | RPO_RNN)
         own = [] if recurrent else contract.own_parameters(agent.value, agent.policy)
-        self._judges_critic = bool(own)
+        self._has_own_critic = bool(own)
         self._weights = ModuleWeights(torch.nn.ModuleList([agent.policy, agent.value] if own else [agent.policy]))
-        self._steps = contract.LRScale(agent.optimizer, critic=own)
-        pilot.attach(self._epochs, None if recurrent else self._weights, contract.learning_rate(agent.optimizer))
+        self._steps = contract.LRScale(agent.optimizer, critic_params=own)
+        engine.attach(self._epochs, None if recurrent else self._weights, contract.learning_rate(agent.optimizer))
         agent.update, agent.load = self.update, self.load
         agent.memory.set_tensor_by_name = self.set_tensor_by_name
         agent.memory.sample = self.sample
-        agent.checkpoint_modules[contract.PREFIX] = self
-        self.advice = pilot.advice
+        agent.checkpoint_modules[PREFIX] = self
+        self.advice = engine.advice
 
     def set_tensor_by_name(self, name: str, tensor: Any) -> None:
         """Write to the memory as usual; once advantages are there, choose: the epochs are about to begin."""
@@ -105,17 +105,17 @@ class _Attached:
             self._reward = float(returns.double().mean())
             self._explained = explained_variance(self._values, returns)
         if name == "advantages":
-            rows = self.pilot.rollout(self._rows) if self.pilot.wants_rows else None
-            choice = self.pilot.step(reward=self._reward if self.pilot.wants_reward else None, rows=rows)
+            rows = self.engine.rollout(self._rows) if self.engine.wants_rows else None
+            settings = self.engine.step(rows, reward=self._reward if self.engine.needs_reward else None)
             self._sampled, self._cut = 0, False
-            if self.pilot.controls:
-                agent.cfg.learning_epochs, self._steps.choice = choice.epochs, choice
+            if self.engine.controls:
+                agent.cfg.learning_epochs, self._steps.settings = settings.epochs, settings
 
     def _rows(self) -> Rows:
         agent, memory = self.agent, self.agent.memory
         steps, environments = memory.get_tensor_by_name("advantages").shape[:2]
         names = ("observations", "states", "actions", "log_prob", "advantages", "returns")
-        chosen = chosen_rows(steps * environments, self.pilot.most_rows, environments)
+        chosen = self.engine.choose_rows(steps * environments)
         columns: dict[str, Any] = {
             name: None if values is None else values[chosen]
             for name, values in zip(names, memory.sample_all(names=names)[0], strict=True)
@@ -131,19 +131,19 @@ class _Attached:
             given = {**inputs(), "taken_actions": columns["actions"]}
             if self._perturbed:
                 given["alpha"] = agent.cfg.alpha
-            agent.policy.eval()  # as it acts; the judge restores the mode
+            agent.policy.eval()  # as it acts; the evaluation restores the mode
             return agent.policy.act(given, role="policy")[1]["log_prob"]
 
         def values() -> Any:
             agent.value.eval()
             return agent.value.act(inputs(), role="value")[0].flatten()
 
-        # RPO's stored log-probabilities have another perturbation; passes of the judge have one and the same.
+        # RPO's stored log-probabilities have another perturbation; passes of an evaluation have one and the same.
         deployed = None if self._perturbed else columns["log_prob"].flatten()
         groups = time_groups(steps, environments)[chosen]
         critic = None
-        if self._judges_critic:  # in the units of the network, which a value preprocessor changes with every rollout
-            with self._weights.present():
+        if self._has_own_critic:  # in the units of the network, which a value preprocessor changes with every rollout
+            with self._weights.current():
                 now = values()
             critic = CriticRows(values, now, columns["returns"].flatten() - now)
         return Rows(passes, columns["advantages"].flatten(), groups, deployed, self._explained, critic)
@@ -153,7 +153,7 @@ class _Attached:
         if self._sampled and not self._cut:
             self._cut = not self._minibatches.taken
             if not self._cut:
-                self.pilot.mark(self._sampled)
+                self.engine.mark(self._sampled)
         self._sampled += 1
         self._minibatches = _Minibatches()  # frees those of the last epoch
         if self._cut and self._guarded:
@@ -163,41 +163,41 @@ class _Attached:
 
     @property
     def _guards(self) -> bool:
-        """Whether the KL stop of skrl stands for the controller's guard.
+        """Whether the KL stop of skrl stands for the rule's guard.
 
         In the first update a preprocessor of observations learns its scale, which alone moves the KL. That update is
         made as the agent was configured, and goes unguarded.
         """
         cfg = self.agent.cfg
-        settled = self.pilot.updates > 0 or not (cfg.observation_preprocessor or cfg.state_preprocessor)
-        return self.pilot.kl_stop is not None and not self._perturbed and settled
+        settled = self.engine.updates > 0 or not (cfg.observation_preprocessor or cfg.state_preprocessor)
+        return self.engine.kl_stop is not None and not self._perturbed and settled
 
     def update(self, *, timestep: int, timesteps: int) -> None:
         """Update as usual, except for the choice, and keep the number of epochs out of the learning rate."""
         agent, before, own_limit = self.agent, self._steps.count, self.agent.cfg.kl_threshold
         self._guarded = self._guards
-        if self.pilot.kl_stop is not None and self._guarded:
-            agent.cfg.kl_threshold = min(self.pilot.kl_stop, own_limit or self.pilot.kl_stop)
+        if self.engine.kl_stop is not None and self._guarded:
+            agent.cfg.kl_threshold = min(self.engine.kl_stop, own_limit or self.engine.kl_stop)
         try:
-            if agent.scheduler is None or not self.pilot.controls:
+            if agent.scheduler is None or not self.engine.controls:
                 type(agent).update(agent, timestep=timestep, timesteps=timesteps)
             else:
                 self._update_with_schedule(timestep, timesteps)
         finally:
             agent.cfg.learning_epochs, agent.cfg.kl_threshold, self._steps.factor = self._epochs, own_limit, 1.0
             self._sampled, self._cut, self._minibatches = 0, False, _Minibatches()
-        self.pilot.finished((self._steps.count - before) / agent.cfg.mini_batches)
-        for name, value in (self.pilot.metrics() | self.pilot.update_metrics()).items():
+        self.engine.finished((self._steps.count - before) / agent.cfg.mini_batches)
+        for name, value in (self.engine.metrics() | self.engine.update_metrics()).items():
             agent.track_data(name, value)
-        if self._verbose and self.pilot.monitor and timestep + agent.cfg.rollouts >= timesteps:
-            print(f"adept: {self.pilot.advice()}")
+        if self._verbose and self.engine.monitor and timestep + agent.cfg.rollouts >= timesteps:
+            print(f"adept: {self.engine.advice()}")
 
     def _update_with_schedule(self, timestep: int, timesteps: int) -> None:
         agent, learning_rate = self.agent, self.agent.scheduler
         with contract.held_steps(learning_rate) as asked:
             type(agent).update(agent, timestep=timestep, timesteps=timesteps)
         if isinstance(learning_rate, KLAdaptiveLR):
-            if self.pilot.wants_reward:  # a controller moves the rate itself, and the two would work against each other
+            if self.engine.needs_reward:  # a rule moves the rate itself, and the two would work against each other
                 learning_rate.step(*asked[0])
             return
         for _ in range(self._epochs):
@@ -210,8 +210,8 @@ class _Attached:
 
     def state_dict(self) -> dict[str, Any]:
         """Return what the agent's checkpoint keeps."""
-        return self.pilot.state_dict()
+        return self.engine.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from what `agent.load` found."""
-        self.pilot.load_state_dict(state, forget="drop 'adept' from the checkpoint")
+        self.engine.load_state_dict(state, forget="drop 'adept' from the checkpoint")

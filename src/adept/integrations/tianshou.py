@@ -1,4 +1,4 @@
-"""ADEPT in Tianshou: `attach(algorithm)` judges every PPO update, `attach(algorithm, "hindsight")` also chooses.
+"""ADEPT in Tianshou: `attach(algorithm)` evaluates every PPO update, `attach(algorithm, "hindsight")` also chooses.
 
 How an epoch's end is seen: the batch is split once per epoch, so that a call of `split` ends the epoch before it. A
 split after which the policy's optimiser made no step, as that for GAIL's discriminator, began no epoch.
@@ -11,11 +11,11 @@ from dataclasses import field, fields, make_dataclass
 from functools import cache
 from typing import Any
 
-from adept.controllers import Choice
+from adept.engine import PREFIX, Engine
 from adept.hindsight.estimates import time_groups
-from adept.hindsight.judge import ModuleWeights, explained_variance
+from adept.hindsight.evaluation import CriticRows, ModuleWeights, Rows, explained_variance
 from adept.integrations import contract
-from adept.integrations.pilot import CriticRows, Pilot, Rows, chosen_rows
+from adept.rules import Settings
 
 contract.require_framework("tianshou", package="tianshou", at_least="2.0", below="2.1", extra="tianshou")
 
@@ -25,14 +25,14 @@ from tianshou.algorithm.modelfree.a2c import A2CTrainingStats  # noqa: E402
 
 
 def attach(algorithm: PPO, scheduler: Any = None, *, verbose: int = 1, **options: Any) -> PPO:
-    """Judge the updates of this PPO on the next rollout, and set them if asked to; return the algorithm.
+    """Evaluate the updates of this PPO on the next rollout, and set them if asked to; return the algorithm.
 
-    Without a scheduler the training does not change. A controller (`"hindsight"`, `"kl-rate"`, `"kl-epochs"`) sets
+    Without a scheduler the training does not change. A rule (`"hindsight"` or `"kl-rate"`) sets
     epochs and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `monitor`,
     `gains_every` and `rows` (docs/integrations.md).
 
     `algorithm.adept.advice()` returns the advice; `run_training` prints it at its end unless `verbose=0`.
-    `update_step_num_repetitions` of the trainer is a controller's starting point, and without effect with a bandit,
+    `update_step_num_repetitions` of the trainer is a rule's starting point, and without effect with a bandit,
     whose reward is the mean of `batch.returns`, with `return_scaling` undone. The state is part of
     `algorithm.state_dict()`; the trainer's logger gets `update/adept/…`. Call it once, before loading a checkpoint.
     """
@@ -43,11 +43,11 @@ def attach(algorithm: PPO, scheduler: Any = None, *, verbose: int = 1, **options
         )
     if hasattr(algorithm, "adept"):
         raise ValueError("this algorithm has a scheduler already, one is allowed; build a new algorithm")
-    attached = _Attached(algorithm, Pilot(scheduler, **{"call": 'attach(algorithm, "hindsight")', **options}), verbose)
-    if attached.pilot.controls:
+    attached = _Attached(algorithm, Engine(scheduler, **{"call": 'attach(algorithm, "hindsight")', **options}), verbose)
+    if attached.engine.controls:
         algorithm.adept = attached
     else:
-        object.__setattr__(algorithm, contract.PREFIX, attached)  # no submodule: checkpoints are PPO's own
+        object.__setattr__(algorithm, PREFIX, attached)  # no submodule: checkpoints are PPO's own
     algorithm.register_load_state_dict_pre_hook(attached.before_load)
     algorithm._preprocess_batch = attached.preprocess_batch
     algorithm._update_with_batch = attached.update_with_batch
@@ -58,15 +58,15 @@ def attach(algorithm: PPO, scheduler: Any = None, *, verbose: int = 1, **options
 @cache
 def _with_numbers(kind: type) -> type:
     """Return a class of training statistics with ADEPT's numbers, which Tianshou's loggers write as `adept/…`."""
-    numbers: Any = (contract.PREFIX, dict[str, float], field(default_factory=dict))
+    numbers: Any = (PREFIX, dict[str, float], field(default_factory=dict))
 
     def own(self: Any) -> dict[str, Any]:
         """Return the numbers that a wrapper's statistics take over and average, without the dictionary of ours."""
         found: dict[str, Any] = kind._get_self_dict(self)  # type: ignore[attr-defined]
-        return {name: value for name, value in found.items() if name != contract.PREFIX}
+        return {name: value for name, value in found.items() if name != PREFIX}
 
     names = {
-        "_non_loss_fields": (*kind._non_loss_fields, contract.PREFIX),  # type: ignore[attr-defined]
+        "_non_loss_fields": (*kind._non_loss_fields, PREFIX),  # type: ignore[attr-defined]
         "_get_self_dict": own,
     }
     return make_dataclass(f"Adept{kind.__name__}", [numbers], bases=(kind,), namespace=names, kw_only=True)
@@ -75,15 +75,15 @@ def _with_numbers(kind: type) -> type:
 class _Attached(torch.nn.Module):
     """Stand between PPO and its two steps of an update; a submodule where it has a state to save with PPO's."""
 
-    def __init__(self, algorithm: PPO, pilot: Pilot, verbose: int) -> None:
+    def __init__(self, algorithm: PPO, engine: Engine, verbose: int) -> None:
         super().__init__()
-        self.pilot, self.advice, self._verbose = pilot, pilot.advice, verbose
+        self.engine, self.advice, self._verbose = engine, engine.advice, verbose
         self._owner = (algorithm,)  # in a tuple, or PPO would become a submodule of its own submodule
         own = contract.own_parameters(algorithm.critic, algorithm.policy)
-        self._judges_critic = bool(own)
-        self._steps = contract.LRScale(algorithm.optim._optim, critic=own)
-        judged = [algorithm.policy, algorithm.critic] if own else [algorithm.policy]
-        self._weights = ModuleWeights(torch.nn.ModuleList(judged))
+        self._has_own_critic = bool(own)
+        self._steps = contract.LRScale(algorithm.optim._optim, critic_params=own)
+        evaluated = [algorithm.policy, algorithm.critic] if own else [algorithm.policy]
+        self._weights = ModuleWeights(torch.nn.ModuleList(evaluated))
         self._reward: float | None = None
         self._loaded: dict[str, Any] | None = None
 
@@ -99,16 +99,14 @@ class _Attached(torch.nn.Module):
     def update_with_batch(self, batch: Any, batch_size: int | None, repeat: int) -> A2CTrainingStats:
         """Update as PPO does, with the choice for the number of repetitions and the factor of the learning rate."""
         (algorithm,) = self._owner
-        pilot = self.pilot
-        pilot.attach(repeat, self._weights, contract.learning_rate(algorithm.optim._optim))
+        engine = self.engine
+        engine.attach(repeat, self._weights, contract.learning_rate(algorithm.optim._optim))
         self._load()
-        rows = pilot.rollout(lambda: self._rows(batch))
-        choice = pilot.step(
-            reward=self._reward if pilot.wants_reward else None, rows=rows if pilot.wants_rows else None
-        )
-        epochs, self._steps.choice = (choice.epochs, choice) if pilot.controls else (repeat, Choice(repeat))
+        rows = engine.rollout(lambda: self._rows(batch))
+        settings = engine.step(rows, reward=self._reward if engine.needs_reward else None)
+        epochs, self._steps.settings = (settings.epochs, settings) if engine.controls else (repeat, Settings(repeat))
         own = type(batch)
-        monitored = self._monitored(own, batch, rows if pilot.kl_stop is not None else None)
+        monitored = self._monitored(own, batch, rows if engine.kl_stop is not None else None)
         object.__setattr__(batch, "__class__", monitored)  # Batch itself would take the attribute for data
         try:
             stats = type(algorithm)._update_with_batch(algorithm, batch, batch_size=batch_size, repeat=epochs)
@@ -116,9 +114,9 @@ class _Attached(torch.nn.Module):
             object.__setattr__(batch, "__class__", own)
             del monitored.split  # type: ignore[attr-defined]  # it holds the batch, and a class waits for the collector
             self._steps.factor = 1.0
-        pilot.finished(stats.gradient_steps / max(1, len(batch) // (batch_size or len(batch))))
-        numbers = pilot.metrics() | pilot.update_metrics()
-        shortened = {name.removeprefix(f"{contract.PREFIX}/"): value for name, value in numbers.items()}
+        engine.finished(stats.gradient_steps / max(1, len(batch) // (batch_size or len(batch))))
+        numbers = engine.metrics() | engine.update_metrics()
+        shortened = {name.removeprefix(f"{PREFIX}/"): value for name, value in numbers.items()}
         kind: Any = type(stats)
         own_numbers = {each.name: getattr(stats, each.name) for each in fields(stats)}
         found: A2CTrainingStats = _with_numbers(kind)(**own_numbers, adept=shortened)
@@ -127,18 +125,18 @@ class _Attached(torch.nn.Module):
     def _rows(self, batch: Any) -> Rows:
         """Return the batch, which holds one environment after the other, each in order of time."""
         (algorithm,) = self._owner
-        chosen = chosen_rows(len(batch), self.pilot.most_rows)
+        chosen = self.engine.choose_rows(len(batch))
         part = batch[chosen]
 
         def passes() -> Any:
-            algorithm.policy.eval()  # as it acts; the judge restores the mode
+            algorithm.policy.eval()  # as it acts; the evaluation restores the mode
             minibatches = part.split(algorithm.max_batchsize, shuffle=False, merge_last=True)
             log_probs = [algorithm.policy(each).dist.log_prob(each.act) for each in minibatches]
             return torch.cat(log_probs).flatten()
 
         deployed = part.logp_old.flatten()
         if contract.acts_otherwise(algorithm.policy):  # Tianshou computes them in the mode of training
-            with self._weights.present():
+            with self._weights.current():
                 deployed = passes()
         explained = explained_variance(batch.v_s, batch.returns)
         groups = time_groups(len(batch), 1)[chosen]
@@ -147,7 +145,7 @@ class _Attached(torch.nn.Module):
     def _critic_rows(self, part: Any) -> CriticRows | None:
         """Return the critic's part of the rows, in the units of the network."""
         (algorithm,) = self._owner
-        if not self._judges_critic:
+        if not self._has_own_critic:
             return None
 
         def values() -> Any:
@@ -157,23 +155,23 @@ class _Attached(torch.nn.Module):
 
         now = part.v_s
         if contract.acts_otherwise(algorithm.critic):
-            with self._weights.present():
+            with self._weights.current():
                 now = values()
         return CriticRows(values, now, part.returns - now)
 
     def _monitored(self, kind: type, batch: Any, rows: Rows | None) -> type:
         """Return the batch's class, except that this batch takes note of each epoch's end and keeps the guard."""
-        pilot, weights, steps = self.pilot, self._weights, self._steps
+        engine, weights, steps = self.engine, self._weights, self._steps
         ended, before, stopped = 0, steps.count, False
 
         def split(self: Any, size: int, shuffle: bool = True, merge_last: bool = False) -> Any:
             nonlocal ended, before, stopped
             if self is batch and shuffle and steps.count > before:  # not a pass in order, which recomputes advantages
                 ended, before = ended + 1, steps.count
-                pilot.mark(ended)
+                engine.mark(ended)
                 if rows is not None:
-                    with weights.present():
-                        stopped = pilot.stops(rows.divergence())
+                    with weights.current():
+                        stopped = engine.stops(rows.divergence())
             if stopped and self is batch and shuffle:
                 return iter(())
             return kind.split(self, size, shuffle=shuffle, merge_last=merge_last)  # type: ignore[attr-defined]
@@ -184,31 +182,31 @@ class _Attached(torch.nn.Module):
         """Train as usual, and print the advice at the end."""
         (algorithm,) = self._owner
         result = type(algorithm).run_training(algorithm, params)
-        if self._verbose and self.pilot.monitor:
-            print(f"adept: {self.pilot.advice()}")
+        if self._verbose and self.engine.monitor:
+            print(f"adept: {self.engine.advice()}")
         return result
 
     def before_load(self, module: Any, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
         """Forget the last update, which did not make the loaded parameters; be content with a state of another line."""
-        self.pilot.load_state_dict({}, forget="")
-        entry = f"{prefix}{contract.PREFIX}._extra_state"
-        if self.pilot.controls:
+        self.engine.load_state_dict({}, forget="")
+        entry = f"{prefix}{PREFIX}._extra_state"
+        if self.engine.controls:
             state_dict.setdefault(entry, {})
         else:
             state_dict.pop(entry, None)
 
     def get_extra_state(self) -> dict[str, Any]:
         """Return what `algorithm.state_dict()` keeps."""
-        return self.pilot.state_dict() if self._loaded is None else self._loaded
+        return self.engine.state_dict() if self._loaded is None else self._loaded
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Continue from what `algorithm.load_state_dict()` found; nothing leaves the chooser as it is."""
+        """Continue from what `algorithm.load_state_dict()` found; nothing leaves the rule as it is."""
         self._loaded = state or None
-        if not self.pilot.waits:
+        if not self.engine.waits:
             self._load()
 
     def _load(self) -> None:
         """Load a state that was found before the trainer told how many repetitions it makes."""
         state, self._loaded = self._loaded, None
         if state is not None:
-            self.pilot.load_state_dict(state, forget="drop 'adept._extra_state' from the checkpoint")
+            self.engine.load_state_dict(state, forget="drop 'adept._extra_state' from the checkpoint")

@@ -1,6 +1,6 @@
-"""ADEPT in TorchRL: `attach(trainer)` judges every PPO update, `attach(trainer, "hindsight")` also chooses the next.
+"""ADEPT in TorchRL: `attach(trainer)` evaluates every PPO update, `attach(trainer, "hindsight")` also chooses the next.
 
-How an epoch's end is seen: by the trainer's `post_epoch` hook. Where a controller's guard ends an update, the epochs
+How an epoch's end is seen: by the trainer's `post_epoch` hook. Where a rule's guard ends an update, the epochs
 that are left get no minibatches.
 """
 
@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from adept.engine import PREFIX, Engine
 from adept.hindsight.estimates import time_groups
-from adept.hindsight.judge import ModuleWeights, explained_variance
+from adept.hindsight.evaluation import CriticRows, ModuleWeights, Rows, explained_variance
 from adept.integrations import contract
-from adept.integrations.pilot import CriticRows, Pilot, Rows, chosen_rows
 
 contract.require_framework("torchrl", package="torchrl", at_least="0.14", below="0.15", extra="torchrl")
 
@@ -27,9 +27,9 @@ from torchrl.trainers import LRSchedulerHook, Trainer, TrainerHookBase  # noqa: 
 
 
 def attach(trainer: Trainer, scheduler: Any = None, *, verbose: int = 1, **options: Any) -> Trainer:
-    """Judge the updates of this trainer on the next rollout, and set them if asked to; return the trainer.
+    """Evaluate the updates of this trainer on the next rollout, and set them if asked to; return the trainer.
 
-    Without a scheduler the training does not change. A controller (`"hindsight"`, `"kl-rate"`, `"kl-epochs"`) sets
+    Without a scheduler the training does not change. A rule (`"hindsight"` or `"kl-rate"`) sets
     epochs and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `monitor`,
     `gains_every` and `rows` (docs/integrations.md).
 
@@ -57,9 +57,9 @@ def attach(trainer: Trainer, scheduler: Any = None, *, verbose: int = 1, **optio
             "this trainer has no optimizer of its own, whose steps could be counted and scaled; one is needed: build "
             "Trainer(optimizer=…) instead of registering an OptimizerHook or a stepper with its own"
         )
-    if contract.PREFIX in trainer._modules:
+    if PREFIX in trainer._modules:
         raise ValueError("this trainer has a scheduler already, one is allowed; build a new trainer")
-    AdeptHook(Pilot(scheduler, **{"call": 'attach(trainer, "hindsight")', **options}), verbose).register(trainer)
+    AdeptHook(Engine(scheduler, **{"call": 'attach(trainer, "hindsight")', **options}), verbose).register(trainer)
     return trainer
 
 
@@ -75,14 +75,14 @@ def _critic_parameters(loss: PPOLoss) -> list[Any]:
 class AdeptHook(TrainerHookBase):
     """The hook behind `attach`."""
 
-    def __init__(self, pilot: Pilot, verbose: int) -> None:
-        self.pilot, self.advice, self._verbose = pilot, pilot.advice, verbose
+    def __init__(self, engine: Engine, verbose: int) -> None:
+        self.engine, self.advice, self._verbose = engine, engine.advice, verbose
         self._epochs_done = 0
         self._guarded: Rows | None = None
         self._stopped = False
         self._numbers: dict[str, float] = {}
 
-    def register(self, trainer: Trainer, name: str = contract.PREFIX) -> None:
+    def register(self, trainer: Trainer, name: str = PREFIX) -> None:
         """Join the trainer's modules and hooks, and stand before its optimisation of a batch."""
         trainer.register_module(name, self)
         trainer.register_op("post_epoch", self._count)
@@ -90,30 +90,30 @@ class AdeptHook(TrainerHookBase):
         self._trainer = trainer
         self._configured = trainer.num_epochs
         self._critic = _critic_parameters(trainer.loss_module)
-        self._steps = contract.LRScale(trainer.optimizer, critic=self._critic)
+        self._steps = contract.LRScale(trainer.optimizer, critic_params=self._critic)
         self._weights = ModuleWeights(trainer.loss_module)
-        self.pilot.attach(self._configured, self._weights, contract.learning_rate(trainer.optimizer))
+        self.engine.attach(self._configured, self._weights, contract.learning_rate(trainer.optimizer))
         trainer.adept, trainer.optim_steps, trainer.train = self, self.optim_steps, self.train
         trainer.load_state_dict, trainer.load_from_file = self.load_trainer_state, self.load_from_file
 
     def train(self) -> None:
         """Train as usual, and print the advice at the end."""
         type(self._trainer).train(self._trainer)
-        if self._verbose and self.pilot.monitor:
-            print(f"adept: {self.pilot.advice()}")
+        if self._verbose and self.engine.monitor:
+            print(f"adept: {self.engine.advice()}")
 
     def optim_steps(self, batch: Any) -> None:
         """Optimise as usual, except for the choice, and keep the number of epochs out of the learning rate."""
-        trainer, pilot = self._trainer, self.pilot
+        trainer, engine = self._trainer, self.engine
         estimated = cache(lambda: self._estimated(batch))
-        rows = pilot.rollout(lambda: self._rows(estimated()))
-        reward = self._mean_return(estimated()) if pilot.wants_reward else None
-        choice = pilot.step(reward=reward, rows=rows if pilot.wants_rows else None)
+        rows = engine.rollout(lambda: self._rows(estimated()))
+        reward = self._mean_return(estimated()) if engine.needs_reward else None
+        settings = engine.step(rows, reward=reward)
         self._epochs_done, self._stopped = 0, False
-        self._guarded = rows if pilot.kl_stop is not None else None
+        self._guarded = rows if engine.kl_stop is not None else None
         try:
-            if pilot.controls:
-                trainer.num_epochs, self._steps.choice = choice.epochs, choice
+            if engine.controls:
+                trainer.num_epochs, self._steps.settings = settings.epochs, settings
                 trainer._process_optim_batch_hook = self._minibatch
                 self._with_schedules(batch)
             else:
@@ -121,8 +121,8 @@ class AdeptHook(TrainerHookBase):
         finally:
             trainer.num_epochs, self._steps.factor = self._configured, 1.0
             vars(trainer).pop("_process_optim_batch_hook", None)
-        pilot.finished(self._epochs_done)
-        self._numbers = pilot.metrics() | pilot.update_metrics()
+        engine.finished(self._epochs_done)
+        self._numbers = engine.metrics() | engine.update_metrics()
 
     def _with_schedules(self, batch: Any) -> None:
         trainer = self._trainer
@@ -150,7 +150,7 @@ class AdeptHook(TrainerHookBase):
         """Return the valid steps of the batch with advantages and targets, environment by environment, in order."""
         # The generators stay as they are, and so do the critic's buffers, which TorchRL keeps outside of its modules.
         buffers = [(each, each.clone()) for each in self._trainer.loss_module.buffers()]
-        with self._weights.present():
+        with self._weights.current():
             estimated = self._estimator(batch.clone(recurse=False))
             for each, value in buffers:
                 each.copy_(value)
@@ -162,7 +162,7 @@ class AdeptHook(TrainerHookBase):
 
     def _rows(self, estimated: Any) -> Rows:
         loss = self._trainer.loss_module
-        chosen = chosen_rows(len(estimated), self.pilot.most_rows)
+        chosen = self.engine.choose_rows(len(estimated))
         part, keys = estimated[torch.as_tensor(chosen)], self._estimator.tensor_keys
 
         def passes() -> Any:
@@ -173,7 +173,7 @@ class AdeptHook(TrainerHookBase):
         groups = np.repeat(time_groups(len(estimated), 1)[chosen], len(advantages) // len(chosen))
         stored = part.get(loss.tensor_keys.sample_log_prob, None)
         if not isinstance(stored, torch.Tensor):  # of several parts of an action, or none
-            with self._weights.present():
+            with self._weights.current():
                 stored = passes()
         explained = explained_variance(estimated.get(keys.value), estimated.get(keys.value_target))
         return Rows(passes, advantages, groups, stored.flatten(), explained, self._critic_rows(part, len(advantages)))
@@ -196,41 +196,41 @@ class AdeptHook(TrainerHookBase):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state as text, which each of TorchRL's checkpoint formats keeps whole."""
-        return {"scheduler": json.dumps(self.pilot.state_dict())}
+        return {"scheduler": json.dumps(self.engine.state_dict())}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from what the trainer's checkpoint holds."""
         state = json.loads(state_dict.get("scheduler", "{}"))
-        self.pilot.load_state_dict(state, forget="drop 'adept' from the checkpoint")
+        self.engine.load_state_dict(state, forget="drop 'adept' from the checkpoint")
 
     def load_trainer_state(self, state_dict: dict[str, Any]) -> None:
-        """Load the trainer as usual; a state made without ADEPT leaves the chooser as it is."""
-        type(self._trainer).load_state_dict(self._trainer, {contract.PREFIX: {}, **state_dict})
+        """Load the trainer as usual; a state made without ADEPT leaves the rule as it is."""
+        type(self._trainer).load_state_dict(self._trainer, {PREFIX: {}, **state_dict})
 
     def load_from_file(self, file: Any, **kwargs: Any) -> Trainer:
-        """Load the trainer as usual; a file made without ADEPT leaves the chooser as it is."""
-        trainer, entry = self._trainer, f"trainer_module.{contract.PREFIX}"
+        """Load the trainer as usual; a file made without ADEPT leaves the rule as it is."""
+        trainer, entry = self._trainer, f"trainer_module.{PREFIX}"
         without = Checkpoint.is_checkpoint(file) and entry not in Checkpoint.manifest(file)["components"]
         if without:  # TorchRL refuses a file that lacks any of the trainer's modules
             self.load_state_dict({})
-            del trainer._modules[contract.PREFIX]
+            del trainer._modules[PREFIX]
             if trainer.checkpoint is not None:
                 trainer.checkpoint._components.pop(entry, None)
         try:
             loaded: Trainer = type(trainer).load_from_file(trainer, file, **kwargs)
         finally:
             if without:
-                trainer.register_module(contract.PREFIX, self)
+                trainer.register_module(PREFIX, self)
         return loaded
 
     def _count(self) -> None:
         if self._stopped:
             return
         self._epochs_done += 1
-        self.pilot.mark(self._epochs_done)
-        if self._guarded is not None and self._epochs_done < self.pilot.choice.epochs:
-            with self._weights.present():
-                self._stopped = self.pilot.stops(self._guarded.divergence())
+        self.engine.mark(self._epochs_done)
+        if self._guarded is not None and self._epochs_done < self.engine.settings.epochs:
+            with self._weights.current():
+                self._stopped = self.engine.stops(self._guarded.divergence())
 
     def _log(self, batch: Any) -> dict[str, float]:
         return self._numbers

@@ -1,4 +1,4 @@
-"""ADEPT in TRL: `attach(trainer)` judges every update of GRPO or RLOO, `attach(trainer, "hindsight")` also chooses.
+"""ADEPT in TRL: `attach(trainer)` evaluates every update of GRPO or RLOO, `attach(trainer, "hindsight")` also chooses.
 
 What counts as a step: TRL plans `num_iterations` passes over every generation batch, and counts the optimiser steps of
 that plan in `global_step`, `max_steps`, the learning-rate schedule, and the intervals of logging, saving and
@@ -6,22 +6,21 @@ evaluation. The plan stays as it is. A choice of K does the first K passes of it
 without a forward pass, a gradient or a change of the weights. So a run has the same generations, the same scheduled
 learning rate at each of them, and the same checkpoints, whatever the choices.
 
-How an update is judged: a row is a completion, its log-probability that of all its tokens, its advantage the trainer's.
-Completions of one prompt depend on each other and make a group, unless there is but one prompt. KL is that of whole
-completions, too. How a pass's end is seen: the next step of the plan begins, whose place in it is known.
+How an update is evaluated: a row is a completion, its log-probability that of all its tokens, its advantage the
+trainer's. Completions of one prompt depend on each other and make a group, unless there is but one prompt. KL is that
+of whole completions, too. How a pass's end is seen: the next step of the plan begins, whose place in it is known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from adept.hindsight.judge import ModuleWeights, as_numpy
+from adept.engine import PREFIX, Engine
+from adept.hindsight.evaluation import ModuleWeights, Rows, as_numpy
 from adept.integrations import contract
-from adept.integrations.pilot import Pilot, Rows, chosen_rows
-from adept.schedulers import Scheduler
+from adept.rules import BanditRule
 
 contract.require_framework("trl", package="trl", at_least="1.16", below="1.17", extra="trl")
 
@@ -30,21 +29,21 @@ from transformers import TrainerCallback  # noqa: E402
 from trl import GRPOTrainer, RLOOTrainer  # noqa: E402
 
 COMPLETIONS = 64
-"""Completions of a generation that are judged at most, unless told otherwise."""
+"""Completions of a generation that are evaluated at most, unless told otherwise."""
 
 
 def attach(trainer: Any, scheduler: Any = None, *, verbose: int = 1, rows: int = COMPLETIONS, **options: Any) -> Any:
-    """Judge the updates of this trainer on the next generation, and set them if asked to; return the trainer.
+    """Evaluate the updates of this trainer on the next generation, and set them if asked to; return the trainer.
 
-    Without a scheduler the training does not change. A controller (`"hindsight"`, `"kl-rate"`, `"kl-epochs"`) sets
+    Without a scheduler the training does not change. A rule (`"hindsight"` or `"kl-rate"`) sets
     epochs and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `monitor`,
     `gains_every` and `rows` (docs/integrations.md).
 
     `trainer.adept.advice()` returns the advice; it is printed at the end of training unless `verbose=0`. At most
-    `rows` completions of a generation are judged. Copies of the trainable parameters are kept on the host: one at all
-    times, and one for each pass of the updates that are judged pass by pass (`gains_every`).
+    `rows` completions of a generation are used. Copies of the trainable parameters are kept on the host: one at all
+    times, and one for each pass of the updates that are evaluated pass by pass (`gains_every`).
 
-    `num_iterations` must be a bandit's largest arm; a controller chooses up to it. The reward of bandits is the mean
+    `num_iterations` must be a bandit's largest arm; a rule chooses up to it. The reward of bandits is the mean
     of the weighted reward functions over the generation and all processes, without unscored completions. The state is
     in the `trainer_state.json` of each checkpoint; the logs get `adept/…`, and for skipped steps the mean loss of the
     passes done and a gradient norm of 0.
@@ -56,26 +55,20 @@ def attach(trainer: Any, scheduler: Any = None, *, verbose: int = 1, rows: int =
             f"got {type(trainer).__name__}, which does not reuse generations; GRPOTrainer and RLOOTrainer of trl do: "
             "build one of these"
         )
-    if contract.PREFIX in vars(trainer):
+    if PREFIX in vars(trainer):
         raise ValueError("this trainer has a scheduler already, one is allowed; build a new trainer")
-    pilot = Pilot(_within_plan(scheduler, trainer), rows=rows, **{"call": 'attach(trainer, "hindsight")', **options})
+    engine = Engine(scheduler, rows=rows, **{"call": 'attach(trainer, "hindsight")', **options})
     _check_parameters(trainer)
     weights = ModuleWeights(trainer.accelerator.unwrap_model(trainer.model), host_copy=True)
-    pilot.attach(trainer.num_iterations, weights)
-    if pilot.controls:
-        _check_plan(trainer, pilot)
-    trainer.adept = _Attached(trainer, pilot, weights, verbose)
+    engine.attach(trainer.num_iterations, weights)
+    if engine.controls:
+        _check_plan(trainer, engine)
+    trainer.adept = _Attached(trainer, engine, weights, verbose)
     trainer.training_step = trainer.adept.training_step
     trainer._calculate_rewards = trainer.adept.calculate_rewards
     trainer._generate_and_score_completions = trainer.adept.generate_and_score_completions
     trainer.add_callback(trainer.adept)
     return trainer
-
-
-def _within_plan(scheduler: Any, trainer: Any) -> Any:
-    """Return what chooses; a rule that adds epochs, if it is given as data, stays within the plan."""
-    values = dict(scheduler) if isinstance(scheduler, Mapping) else {"name": scheduler}
-    return {"most": trainer.num_iterations, **values} if values.get("name") == "kl-epochs" else scheduler
 
 
 def _check_parameters(trainer: Any) -> None:
@@ -88,22 +81,22 @@ def _check_parameters(trainer: Any) -> None:
     else:
         return
     raise ValueError(
-        f"{how} shards the parameters, so that no process holds them whole and updates cannot be judged; one process, "
+        f"{how} shards the parameters, so that updates cannot be evaluated: no process holds them whole; one process, "
         "DDP and DeepSpeed ZeRO-1 and 2 (for advice alone) are supported: use one of these, or leave attach out"
     )
 
 
-def _check_plan(trainer: Any, pilot: Pilot) -> None:
+def _check_plan(trainer: Any, engine: Engine) -> None:
     args = trainer.args
-    if isinstance(pilot.chooser, Scheduler) and trainer.num_iterations != max(pilot.chooser.arms):
+    if isinstance(engine.rule, BanditRule) and trainer.num_iterations != engine.rule.epochs:
         raise ValueError(
-            f"num_iterations is {trainer.num_iterations}, the arms are {pilot.chooser.arms!r}; the plan must hold the "
-            f"largest choice: set num_iterations={max(pilot.chooser.arms)} in the trainer's configuration"
+            f"num_iterations is {trainer.num_iterations}, the arms are {engine.rule.scheduler.arms!r}; the plan must "
+            f"hold the largest choice: set num_iterations={engine.rule.epochs} in the trainer's configuration"
         )
-    if not isinstance(pilot.chooser, Scheduler) and trainer.accelerator.num_processes > 1:
+    if not isinstance(engine.rule, BanditRule) and trainer.accelerator.num_processes > 1:
         raise ValueError(
-            f"{pilot.chooser!r} would choose for each of {trainer.accelerator.num_processes} processes by itself; "
-            "controllers work in one process: start one, or attach without a scheduler for advice"
+            f"{engine.rule!r} would choose for each of {trainer.accelerator.num_processes} processes by itself; "
+            "rules other than bandits work in one process: start one, or attach without a scheduler for advice"
         )
     if args.steps_per_generation % args.gradient_accumulation_steps:
         raise ValueError(
@@ -119,10 +112,10 @@ def _check_plan(trainer: Any, pilot: Pilot) -> None:
 
 
 class _Attached(TrainerCallback):
-    """Judge and choose when a generation is scored, let the first K passes through, and carry the state."""
+    """Evaluate and choose when a generation is scored, let the first K passes through, and carry the state."""
 
-    def __init__(self, trainer: Any, pilot: Pilot, weights: ModuleWeights, verbose: int) -> None:
-        self.trainer, self.pilot, self.advice, self._verbose = trainer, pilot, pilot.advice, verbose
+    def __init__(self, trainer: Any, engine: Engine, weights: ModuleWeights, verbose: int) -> None:
+        self.trainer, self.engine, self.advice, self._verbose = trainer, engine, engine.advice, verbose
         self._weights = weights
         self._guarded: Rows | None = None
         self._epochs = trainer.num_iterations
@@ -145,30 +138,30 @@ class _Attached(TrainerCallback):
         return rewards
 
     def generate_and_score_completions(self, inputs: Any) -> Any:
-        """Generate and score as usual; where a generation batch begins, judge the last update and choose the next."""
+        """Generate and score as usual; where a generation batch begins, evaluate the last update and set the next."""
         trainer = self.trainer
         generated = type(trainer)._generate_and_score_completions(trainer, inputs)
         if trainer.model.training and self._position == 0:
-            pilot = self.pilot
-            rows = pilot.rollout(lambda: None if "pixel_values" in generated else self._rows(generated))
-            choice = pilot.step(reward=self._reward if pilot.wants_reward else None, rows=rows)
-            if pilot.controls:
-                self._epochs = min(choice.epochs, trainer.num_iterations)
-                self._guarded = rows if pilot.kl_stop is not None and self._epochs > 1 else None
-                self._set_lr_scale(choice.lr_scale)
+            engine = self.engine
+            rows = engine.rollout(lambda: None if "pixel_values" in generated else self._rows(generated))
+            settings = engine.step(rows, reward=self._reward if engine.needs_reward else None)
+            if engine.controls:
+                self._epochs = min(settings.epochs, trainer.num_iterations)
+                self._guarded = rows if engine.kl_stop is not None and self._epochs > 1 else None
+                self._set_lr_scale(settings.lr_scale)
                 self._keep_state()
         return generated
 
     def _rows(self, generated: Any) -> Rows:
         trainer = self.trainer
-        chosen = torch.as_tensor(chosen_rows(len(generated["advantages"]), self.pilot.most_rows))
+        chosen = torch.as_tensor(self.engine.choose_rows(len(generated["advantages"])))
         names = ("prompt_ids", "completion_ids", "prompt_mask", "completion_mask", "advantages")
         prompts, completions, prompt_mask, mask, advantages = (generated[name][chosen] for name in names)
         counted = mask * generated["tool_mask"][chosen] if "tool_mask" in generated else mask
         ids, attention = torch.cat([prompts, completions], dim=1), torch.cat([prompt_mask, mask], dim=1)
 
         def passes() -> Any:
-            trainer.model.eval()  # without dropout; the judge restores the mode
+            trainer.model.eval()  # without dropout; the evaluation restores the mode
             log_probs = trainer._get_per_token_logps_and_entropies(
                 trainer.model, ids, attention, completions.size(1), batch_size=trainer.args.per_device_train_batch_size
             )[0]
@@ -178,9 +171,9 @@ class _Attached(TrainerCallback):
         groups = prompted.cpu().numpy()
         if not groups.any():  # of one prompt alone completions are independent
             groups = np.arange(len(groups))
-        if self.pilot.kl_stop is None:
+        if self.engine.kl_stop is None:
             return Rows(passes, advantages.flatten(), groups)
-        with self._weights.present():  # the guard compares with it
+        with self._weights.current():  # the guard compares with it
             deployed = as_numpy(passes())
         return Rows(passes, advantages.flatten(), groups, deployed)
 
@@ -202,38 +195,38 @@ class _Attached(TrainerCallback):
         return loss
 
     def _pass_ended(self, done: int) -> None:
-        """Take note of a pass; where the controller's guard says so, let the rest of the chosen ones go by."""
-        self.pilot.mark(done)
+        """Take note of a pass; where the rule's guard says so, let the rest of the chosen ones go by."""
+        self.engine.mark(done)
         if self._guarded is None or done >= self._epochs:
             return
-        with self._weights.present():
-            stops = self.pilot.stops(self._guarded.divergence())
+        with self._weights.current():
+            stops = self.engine.stops(self._guarded.divergence())
         if stops:
             self._epochs = done
             self._keep_state()
             self._finish()
 
     def _finish(self) -> None:
-        self.pilot.finished(len(self._losses) / self.trainer.args.steps_per_generation)
-        for name, value in (self.pilot.metrics() | self.pilot.update_metrics()).items():
+        self.engine.finished(len(self._losses) / self.trainer.args.steps_per_generation)
+        for name, value in (self.engine.metrics() | self.engine.update_metrics()).items():
             self.trainer._metrics["train"][name].append(value)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, optimizer: Any = None, **_: Any) -> None:
         """Continue from the checkpoint, if there was one, at its place in the plan."""
-        saved = state.stateful_callbacks.get(contract.PREFIX) if self.pilot.controls else None
+        saved = state.stateful_callbacks.get(PREFIX) if self.engine.controls else None
         if saved is not None or state.global_step or args.load_best_model_at_end:
-            # Parameters were loaded, if only at the end of the last training, so that its last update is not judged.
-            forget = f"drop {contract.PREFIX!r} from stateful_callbacks in trainer_state.json"
-            self.pilot.load_state_dict(saved["scheduler"] if saved else {}, forget=forget)
+            # Parameters were loaded, if only at the end of the last training, so that its last update is not evaluated.
+            forget = f"drop {PREFIX!r} from stateful_callbacks in trainer_state.json"
+            self.engine.load_state_dict(saved["scheduler"] if saved else {}, forget=forget)
         if saved:
             self._epochs = saved["epochs"]
         if self._lr_scale is not None:
             self._lr_scale.remove()  # of a training that broke off
-        if optimizer is not None and self.pilot.controls:
+        if optimizer is not None and self.engine.controls:
             self._lr_scale = contract.LRScale(getattr(optimizer, "optimizer", optimizer))
             self._set_lr_scale(saved.get("lr_scale", 1.0) if saved else 1.0)
         # TRL counts its steps from 0 after a resume, while the data go on in the middle of a generation batch.
-        if state.global_step and not args.ignore_data_skip and self.pilot.controls:
+        if state.global_step and not args.ignore_data_skip and self.engine.controls:
             self.trainer._step = state.global_step * args.gradient_accumulation_steps
         self._losses = []
 
@@ -241,8 +234,8 @@ class _Attached(TrainerCallback):
         """Leave the optimiser alone, and print the advice."""
         if self._lr_scale is not None:
             self._lr_scale.remove()
-        if self._verbose and self.pilot.monitor and state.is_world_process_zero:
-            print(f"adept: {self.pilot.advice()}")
+        if self._verbose and self.engine.monitor and state.is_world_process_zero:
+            print(f"adept: {self.engine.advice()}")
 
     def _set_lr_scale(self, lr_scale: float) -> None:
         if self._lr_scale is not None:
@@ -250,8 +243,8 @@ class _Attached(TrainerCallback):
 
     def _keep_state(self) -> None:
         saved = {
-            "scheduler": self.pilot.state_dict(),
+            "scheduler": self.engine.state_dict(),
             "epochs": self._epochs,
-            "lr_scale": self.pilot.choice.lr_scale,
+            "lr_scale": self.engine.settings.lr_scale,
         }
-        self.trainer.state.stateful_callbacks[contract.PREFIX] = saved
+        self.trainer.state.stateful_callbacks[PREFIX] = saved

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from adept.config import Config
-from adept.plan import preset_plan
+from adept.trainer_engine import preset_settings
 from adept.training import Trainer
 
 
@@ -87,7 +87,7 @@ def branch(trainer: Trainer, branching: Branching, rate: float) -> Iterator[dict
             for _ in range(branching.settle):
                 collector.collect()
             rollout = collector.collect()
-            deque(learner.epochs(rollout, preset_plan(trainer.config, epochs, rate)), maxlen=0)
+            deque(learner.epochs(rollout, preset_settings(trainer.config, epochs, rate)), maxlen=0)
             shift = float((trainer.network.values(rollout.observations).detach() - rollout.values).mean())
             following = collector.collect()
             reward, returns = following.mean_return, list(following.episode_returns)

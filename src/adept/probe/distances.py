@@ -1,6 +1,6 @@
 """Scales on noise: a controller that is told nothing true must not carry the learning rate away.
 
-Evidence without any signal is made in two ways: slopes that are standard normal numbers, and slopes estimated from
+Feedback without any signal is made in two ways: slopes that are standard normal numbers, and slopes estimated from
 rows whose advantages were permuted, with long tails and rows that depend on each other within an environment.
 """
 
@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from adept.controllers import CONTROLLERS, Controller, Evidence, make_controller
-from adept.hindsight.estimates import time_groups, weighted
+from adept.hindsight.estimates import Estimate, time_groups, weighted
 from adept.probe.records import Array
+from adept.rules import Feedback, Rule, make_rule
 
 BAND = 3.0
 """The scale must stay within its start divided and multiplied by this."""
@@ -85,35 +85,35 @@ NOISES: dict[str, Callable[[np.random.Generator, int], Array]] = {
 }
 
 
-def course(controller: Controller, slopes: Array, rng: np.random.Generator) -> Array:
+def course(rule: Rule, slopes: Array, rng: np.random.Generator) -> Array:
     """Return the scales of one run, relative to the first one; the first update has nothing to go by.
 
     A rule that trades epochs for scale says in its diagnostics how far its updates move, `distance`: that counts then.
     A rule that goes by the slope is told no KL, so that its guard does not help it. A rule that goes by the KL is told
     that of its own scale, with noise.
     """
-    choice = controller.step(None)
-    start, found = choice.lr_scale, []
+    settings = rule.step(None)
+    start, found = settings.lr_scale, []
     for slope in slopes:
-        kl = PRESET_KL * (choice.lr_scale / start) ** 2 * math.exp(0.3 * rng.normal())
+        kl = PRESET_KL * (settings.lr_scale / start) ** 2 * math.exp(0.3 * rng.normal())
         gain = float(rng.normal())
-        gains = {epoch: (float(gain), 1.0) for epoch, gain in enumerate(rng.normal(size=choice.epochs), 1)}
-        choice = controller.step(
-            Evidence(
-                slope_z=float(slope), gain=gain, gain_error=1.0, kl=None if controller.needs_slope else kl,
-                epochs_done=choice.epochs, gains=gains,
+        gains = {epoch: Estimate(float(each), 1.0) for epoch, each in enumerate(rng.normal(size=settings.epochs), 1)}
+        settings = rule.step(
+            Feedback(
+                slope=Estimate(float(slope), 1.0), update_gain=Estimate(gain, 1.0), gain_by_epoch=gains,
+                kl=None if rule.needs_slope else kl, epochs_done=settings.epochs,
             )
         )  # fmt: skip
-        found.append(controller.diagnostics().get("distance", choice.lr_scale / start))
+        found.append(rule.diagnostics().get("distance", settings.lr_scale / start))
     return np.array(found)
 
 
 def lr_scales(name: str, epochs: int, options: Mapping[str, Any], noise: str, runs: int = RUNS) -> LRScales:
-    """Run a controller on evidence without a signal, with as many seeds as runs are asked for."""
+    """Run a rule on feedback without a signal, with as many seeds as runs are asked for."""
     table = []
-    if name in CONTROLLERS:
-        CONTROLLERS[name].require_updates(name)
     for seed in range(runs):
         rng = np.random.default_rng(seed)
-        table.append(course(make_controller(name, epochs, seed=seed, **options), NOISES[noise](rng, UPDATES), rng))
+        rule = make_rule({"name": name, **options}, epochs=epochs, seed=seed)
+        rule.require_updates()
+        table.append(course(rule, NOISES[noise](rng, UPDATES), rng))
     return LRScales(noise, np.array(table))

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from adept.probe.records import Array, Records, mean_interval, shares
 from adept.report.statistics import Estimate, aggregate
-from adept.schedulers import paper_scheduler
+from adept.schedulers import make_scheduler
 from adept.seeding import stream_seed
 
 MARGIN = 0.10
@@ -62,7 +62,7 @@ def feed(name: str, arms: Sequence[int], options: Mapping[str, Any], rewards: np
 
 
 def _feed(name: str, arms: Sequence[int], options: Mapping[str, Any], series: Array, seed: int) -> list[int]:
-    scheduler = paper_scheduler(name, arms, seed=stream_seed(seed, "scheduler"), **options)
+    scheduler = make_scheduler(name, arms, seed=stream_seed(seed, "scheduler"), paper=True, **options)
     return [scheduler.step(float(reward) if math.isfinite(reward) else None) for reward in series]
 
 

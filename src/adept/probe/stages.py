@@ -16,7 +16,7 @@ import numpy as np
 from adept.probe.records import Array, mean_interval
 from adept.report.statistics import Estimate
 from adept.runs.files import write_aside
-from adept.schedulers import paper_scheduler
+from adept.schedulers import make_scheduler
 
 COLUMNS = ("stage", "step", "repeat", "epochs", "before", "reward", "critic_shift", "truth", "episodes")
 SUFFIX = ".csv.gz"
@@ -132,7 +132,7 @@ def search(stage: Stage, name: str, options: Mapping[str, Any], *, updates: int 
     gap = float(means.max() - means.min())
     hits, losses = [], []
     for seed in range(seeds):
-        scheduler = paper_scheduler(name, stage.arms, seed=seed, **options)
+        scheduler = make_scheduler(name, stage.arms, seed=seed, paper=True, **options)
         rng = np.random.default_rng([seed, stage.step])
         reward, chosen = None, []
         for _ in range(updates):

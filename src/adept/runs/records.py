@@ -38,7 +38,8 @@ NUMBERS_OF_AN_EVALUATION = ("iteration", "step", "seed", "episodes", "return_mea
 
 FORMER_COLUMNS = {
     "stride": "lr_scale", "critic_stride": "critic_lr_scale", "update_worth": "update_gain",
-    "watch_seconds": "monitor_seconds",
+    "watch_seconds": "monitor_seconds", "controller_distance": "rule_distance", "controller_z": "rule_z",
+    "controller_critic": "rule_critic",
 }  # fmt: skip
 """Columns of records that were written before, by what they are called now."""
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from adept.algorithms.learner import Learner
-    from adept.plan import Plan
     from adept.rollout import Rollout
+    from adept.rules import Settings
 
 
 class StoppingRule(ABC):
@@ -31,9 +31,9 @@ class StoppingRule(ABC):
     def _allows(limit: float) -> bool:
         return 0 < limit < math.inf
 
-    def start(self, learner: Learner, rollout: Rollout, plan: Plan, seed: int) -> Rollout:
+    def start(self, learner: Learner, rollout: Rollout, settings: Settings, seed: int) -> Rollout:
         """Prepare for an update; return the rollout to train on, all of it unless the rule keeps rows back."""
-        del learner, plan, seed
+        del learner, settings, seed
         self.forward_rows = 0
         return rollout
 

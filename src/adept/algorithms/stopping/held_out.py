@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from adept.algorithms.learner import Learner
-    from adept.plan import Plan
     from adept.rollout import Rollout
+    from adept.rules import Settings
 
 BLOCKS = 32
 """Blocks of time that rows are drawn from where there is one environment."""
@@ -36,11 +36,11 @@ class HeldOut(StoppingRule):
     def _allows(limit: float) -> bool:
         return 0 < limit <= 0.5
 
-    def start(self, learner: Learner, rollout: Rollout, plan: Plan, seed: int) -> Rollout:
+    def start(self, learner: Learner, rollout: Rollout, settings: Settings, seed: int) -> Rollout:
         """Draw the rows to keep back; return the rest."""
         held = held_out_rows(len(rollout), rollout.environments, self.limit, seed)
         self.forward_rows = 0
-        self._learner, self._clip_range, self._best = learner, plan.clip_range, 0.0
+        self._learner, self._clip_range, self._best = learner, settings.clip_range, 0.0
         self._held = rollout.take(np.flatnonzero(held))
         advantages = self._held.advantages
         self._advantages = (advantages - advantages.mean()) / (rollout.advantages.std() + 1e-8)

@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 import adept
-import adept.controllers
 
 REWARDS = torch.tensor([1.0, 0.0, 0.0, 0.0])
 
@@ -27,31 +26,31 @@ class Softmax(nn.Module):
 
 
 def run(iterations, learning_rate, rewards=REWARDS, **options):
-    """Train by plain policy gradients on a bandit; return the policy's J and the plans."""
+    """Train by plain policy gradients on a bandit; return the policy's J and the settings."""
     generator = torch.Generator().manual_seed(0)
     policy = Softmax()
     hindsight = adept.Hindsight(policy, epochs=4, **options)
-    plans = []
+    settings = []
     for _ in range(iterations):
         with torch.no_grad():
             actions = torch.multinomial(policy().exp(), 512, replacement=True, generator=generator)
         got = rewards[actions] + torch.randn(512, generator=generator)
-        plan = hindsight.step(lambda actions=actions: policy()[actions], got.view(32, 16))
-        plans.append(plan)
+        chosen = hindsight.step(lambda actions=actions: policy()[actions], got.view(32, 16))
+        settings.append(chosen)
         advantages = got - got.mean()
-        for epoch in range(1, plan.epochs + 1):
+        for epoch in range(1, chosen.epochs + 1):
             gradient = torch.autograd.grad((policy()[actions] * advantages).mean(), policy.logits)[0]
-            policy.logits.data += learning_rate * plan.lr_scale * gradient
+            policy.logits.data += learning_rate * chosen.lr_scale * gradient
             hindsight.mark(epoch)
-    return float(policy().exp().detach() @ REWARDS), plans, hindsight
+    return float(policy().exp().detach() @ REWARDS), settings, hindsight
 
 
 def test_steps_that_stop_short_get_longer():
-    monitored, plans, hindsight = run(60, 0.02, control=False)
-    assert {(plan.epochs, plan.lr_scale) for plan in plans} == {(4, 1.0)}
-    assert hindsight.verdict is not None
-    controlled, plans, _ = run(60, 0.02)
-    assert plans[-1].lr_scale > 2
+    monitored, settings, hindsight = run(60, 0.02, control=False)
+    assert {(each.epochs, each.lr_scale) for each in settings} == {(4, 1.0)}
+    assert hindsight.feedback is not None
+    controlled, settings, _ = run(60, 0.02)
+    assert settings[-1].lr_scale > 2
     assert controlled > monitored + 0.1
 
 
@@ -65,23 +64,23 @@ def test_a_critic_that_lags_gets_a_rate_of_its_own():
 
     both, rng = Both(), np.random.default_rng(0)
     hindsight = adept.Hindsight(both, epochs=4)
-    plans, slopes = [], []
+    settings, slopes = [], []
     for _ in range(4):
         actions, noise = rng.integers(0, 4, (32, 16)), rng.normal(size=(32, 16))
         predicted = float(both.value.detach())
         advantages = 10 + noise - predicted
-        plans.append(hindsight.step(
+        settings.append(hindsight.step(
             lambda actions=actions: both.policy()[torch.from_numpy(actions)].ravel(), advantages,
             values=np.full((32, 16), predicted), critic=lambda: both.value.expand(512),
         ))  # fmt: skip
-        slopes.append(None if hindsight.verdict is None else hindsight.verdict.critic.value)
+        slopes.append(None if hindsight.feedback is None else hindsight.feedback.critic_slope.value)
         both.value.data += 1.0
         both.policy.logits.data += torch.from_numpy(rng.normal(size=4)) * 1e-3
     assert slopes == [None, *(pytest.approx(expected, abs=0.2) for expected in (9, 8, 7))]
-    assert plans[0].critic_lr_scale is None
-    assert [plan.critic_lr_scale for plan in plans[1:]] == pytest.approx([4, 4 * 4**0.99, 32], rel=0.05)
-    assert plans[1].critic_rate(1e-4) == pytest.approx(4e-4, rel=0.05)
-    assert plans[0].critic_rate(1e-4) == 1e-4
+    assert settings[0].critic_lr_scale is None
+    assert [each.critic_lr_scale for each in settings[1:]] == pytest.approx([4, 4 * 4**0.99, 32], rel=0.05)
+    assert settings[1].critic_rate(1e-4) == pytest.approx(4e-4, rel=0.05)
+    assert settings[0].critic_rate(1e-4) == 1e-4
 
 
 def test_a_critic_that_explains_nothing_keeps_the_preset():
@@ -92,19 +91,19 @@ def test_a_critic_that_explains_nothing_keeps_the_preset():
     returns = rng.normal(size=(32, 16))
     for _ in range(8):
         # Var[R - V]/Var[R] is that of the advantages over that of V + A: 1 where V is 0, small where V is large.
-        plans = [
+        settings = [
             hindsight.step(lambda: policy()[actions], advantages, values=values)
             for hindsight, values in ((blind, -advantages / 2), (seeing, 10 * returns))
         ]
         policy.logits.data += 0.01 * torch.tensor([-1.0, 1.0, 0.0, 0.0])
-    assert plans[0].lr_scale == 1.0
-    assert plans[1].lr_scale > 1.0
+    assert settings[0].lr_scale == 1.0
+    assert settings[1].lr_scale > 1.0
 
 
 def test_optimizing_for_compute():
-    _, plans, hindsight = run(60, 0.2, optimize_for="compute")
-    assert hindsight.controller.options["optimize_for"] == "compute"
-    epochs = [plan.epochs for plan in plans]
+    _, settings, hindsight = run(60, 0.2, optimize_for="compute")
+    assert hindsight.rule.options["optimize_for"] == "compute"
+    epochs = [each.epochs for each in settings]
     assert epochs[0] == 4
     assert epochs == sorted(epochs, reverse=True)  # they come down, gradually, and the scale makes up for them
     assert epochs[-1] == 2
@@ -114,22 +113,22 @@ def test_optimizing_for_compute():
 
 def test_gains_are_measured_now_and_then():
     _, _, hindsight = run(11, 0.02, gains_every=10)
-    assert hindsight.verdict is not None
-    assert list(hindsight.verdict.by_epoch) == [1, 2, 3, 4]
-    assert hindsight.verdict.by_epoch[4].value == pytest.approx(hindsight.verdict.update_gain.value)
+    assert hindsight.feedback is not None
+    assert list(hindsight.feedback.gain_by_epoch) == [1, 2, 4]
+    assert hindsight.feedback.gain_by_epoch[4].value == pytest.approx(hindsight.feedback.update_gain.value)
     _, _, hindsight = run(12, 0.02, gains_every=10)
-    assert not hindsight.verdict.by_epoch
+    assert not hindsight.feedback.gain_by_epoch
     _, _, hindsight = run(12, 0.02, gains_every=0)
-    assert not hindsight.verdict.update_gain.known
+    assert not hindsight.feedback.update_gain.known
 
 
 def test_without_a_signal_the_preset_stays():
     policy = Softmax()
     hindsight = adept.Hindsight(policy, epochs=4)
     for advantages in (np.zeros((8, 8)), np.full((8, 8), np.nan), np.zeros((1, 1))):
-        plan = hindsight.step(lambda count=advantages.size: policy()[torch.zeros(count, dtype=int)], advantages)
+        found = hindsight.step(lambda count=advantages.size: policy()[torch.zeros(count, dtype=int)], advantages)
         policy.logits.data += 0.1
-        assert plan == adept.controllers.Choice(4, 1.0)
+        assert found == adept.Settings(4)
 
 
 def test_the_state_is_json_and_comes_back():
@@ -138,10 +137,10 @@ def test_the_state_is_json_and_comes_back():
     other = adept.Hindsight(Softmax(), epochs=4)
     other.load_state_dict(state)
     assert other.state_dict() == hindsight.state_dict()
-    assert other.controller.step(None) == hindsight.controller.step(None)
+    assert other.rule.step(None) == hindsight.rule.step(None)
 
 
-def test_parameters_that_were_loaded_are_not_judged_as_an_update():
+def test_parameters_that_were_loaded_are_not_evaluated_as_an_update():
     policy = Softmax()
     hindsight = adept.Hindsight(policy, epochs=4)
     advantages = np.random.default_rng(0).normal(size=(32, 16))
@@ -154,12 +153,12 @@ def test_parameters_that_were_loaded_are_not_judged_as_an_update():
     step()
     state = hindsight.state_dict()
     step()
-    assert hindsight.verdict is not None
+    assert hindsight.feedback is not None
     hindsight.load_state_dict(state)
     step()
-    assert hindsight.verdict is None
+    assert hindsight.feedback is None
     step()
-    assert hindsight.verdict is not None
+    assert hindsight.feedback is not None
 
 
 def test_monitoring_never_stops_an_update():

@@ -1,4 +1,4 @@
-"""The judge moves parameters and leaves no trace."""
+"""An evaluation moves parameters and leaves no trace."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 import adept
 from adept.hindsight.estimates import gain, kl, slope, time_groups
-from adept.hindsight.judge import PIECE, Judge, ModuleWeights
+from adept.hindsight.evaluation import PIECE, CriticRows, Evaluator, ModuleWeights, Rows
 
 STEPS, ENVIRONMENTS = 16, 8
 
@@ -64,7 +64,7 @@ def move(policy, seed, size=0.02):
 
 
 def snapshot(policy):
-    """Everything that a judge could disturb."""
+    """Everything that an evaluation could disturb."""
     return copy.deepcopy(
         {
             "state": {name: value.clone() for name, value in policy.state_dict().items()},
@@ -88,11 +88,11 @@ def same(first, second):
 @pytest.mark.parametrize("host_copy", [False, True])
 def test_everything_is_restored_bit_for_bit(policy, host_copy):
     rows, actions, advantages = rollout(policy.first.weight.dtype)
-    judge = Judge(ModuleWeights(policy, host_copy=host_copy))
+    evaluator = Evaluator(ModuleWeights(policy, host_copy=host_copy))
     policy(rows).sum().backward()
-    judge.begin()
+    evaluator.begin()
     move(policy, 2)
-    judge.mark(1)
+    evaluator.mark(1)
     move(policy, 3)
     before, objects = snapshot(policy), [id(each) for each in (*policy.parameters(), *policy.buffers())]
 
@@ -101,15 +101,15 @@ def test_everything_is_restored_bit_for_bit(policy, host_copy):
         torch.rand(3)
         return log_probs(policy, rows, actions)
 
-    verdict = judge.judge(careless, advantages, time_groups(STEPS, ENVIRONMENTS))
+    evaluation = evaluator.evaluate(Rows(careless, advantages, time_groups(STEPS, ENVIRONMENTS)))
     same(before, snapshot(policy))
     assert objects == [id(each) for each in (*policy.parameters(), *policy.buffers())]
-    assert verdict.slope.known
-    assert verdict.by_epoch[1].known
+    assert evaluation.slope.known
+    assert evaluation.gain_by_epoch[1].known
     half = policy.first.weight.dtype == torch.bfloat16
-    assert set(verdict.by_length) == ({2.0} if half else {0.5, 1.5, 2.0})
-    assert verdict.rows == STEPS * ENVIRONMENTS
-    assert verdict.kl > 0
+    assert set(evaluation.gain_by_length) == ({2.0} if half else {0.5, 1.5, 2.0})
+    assert evaluation.rows == STEPS * ENVIRONMENTS
+    assert evaluation.kl > 0
 
 
 @pytest.mark.parametrize("fails_at", range(8))
@@ -117,10 +117,10 @@ def test_everything_is_restored_when_the_function_raises(fails_at):
     torch.manual_seed(0)
     policy = Policy()
     rows, actions, advantages = rollout()
-    judge = Judge(ModuleWeights(policy))
-    judge.begin()
+    evaluator = Evaluator(ModuleWeights(policy))
+    evaluator.begin()
     move(policy, 2)
-    judge.mark(1)
+    evaluator.mark(1)
     move(policy, 3)
     before, calls = snapshot(policy), []
 
@@ -132,7 +132,7 @@ def test_everything_is_restored_when_the_function_raises(fails_at):
         return log_probs(policy, rows, actions)
 
     with pytest.raises(RuntimeError, match="out of memory"):
-        judge.judge(failing, advantages, time_groups(STEPS, ENVIRONMENTS))
+        evaluator.evaluate(Rows(failing, advantages, time_groups(STEPS, ENVIRONMENTS)))
     same(before, snapshot(policy))
 
 
@@ -142,10 +142,10 @@ def test_the_numbers_are_those_of_the_estimates():
     rows, actions, advantages = rollout()
     groups = time_groups(STEPS, ENVIRONMENTS)
     points = {0: copy.deepcopy(policy)}
-    judge = Judge(ModuleWeights(policy))
-    judge.begin()
+    evaluator = Evaluator(ModuleWeights(policy))
+    evaluator.begin()
     move(policy, 2)
-    judge.mark(1)
+    evaluator.mark(1)
     points[1] = copy.deepcopy(policy)
     move(policy, 3)
 
@@ -155,45 +155,48 @@ def test_the_numbers_are_those_of_the_estimates():
             own.data.copy_(first + length * (last - first))
         return log_probs(other, rows, actions).detach().double()
 
-    verdict = judge.judge(lambda: log_probs(policy, rows, actions), advantages, groups)
+    evaluation = evaluator.evaluate(Rows(lambda: log_probs(policy, rows, actions), advantages, groups))
     now, first = at(1.0), at(0.0)
-    assert verdict.slope.z == pytest.approx(slope(at(1.25), at(0.75), advantages, groups).z, rel=1e-3)
-    assert verdict.update_gain.value == pytest.approx(gain(now, now, advantages, groups, over=first).value, rel=1e-4)
-    for length, estimate in verdict.by_length.items():
+    assert evaluation.slope.z == pytest.approx(slope(at(1.25), at(0.75), advantages, groups).z, rel=1e-3)
+    assert evaluation.update_gain.value == pytest.approx(gain(now, now, advantages, groups, over=first).value, rel=1e-4)
+    for length, estimate in evaluation.gain_by_length.items():
         assert estimate.value == pytest.approx(gain(at(length), now, advantages, groups, over=first).value, rel=1e-3)
     middle = log_probs(points[1], rows, actions).detach().double()
-    assert verdict.by_epoch[1].value == pytest.approx(gain(middle, now, advantages, groups, over=first).value, rel=1e-4)
-    assert verdict.kl == pytest.approx(kl(now, first), rel=1e-3)
-    short = judge.judge(lambda: log_probs(policy, rows, actions), advantages, groups, gains_too=False)
-    assert short.slope == verdict.slope
-    assert short.kl == pytest.approx(verdict.kl, rel=0.5)  # to second order, from the slope's passes
+    assert evaluation.gain_by_epoch[1].value == pytest.approx(
+        gain(middle, now, advantages, groups, over=first).value, rel=1e-4
+    )
+    assert evaluation.kl == pytest.approx(kl(now, first), rel=1e-3)
+    short = evaluator.evaluate(Rows(lambda: log_probs(policy, rows, actions), advantages, groups), gains=False)
+    assert short.slope == evaluation.slope
+    assert short.kl == pytest.approx(evaluation.kl, rel=0.5)  # to second order, from the slope's passes
     assert not short.update_gain.known
 
 
-def test_the_critic_is_judged_by_its_values_before_the_update():
+def test_the_critic_is_evaluated_by_its_values_before_the_update():
     torch.manual_seed(0)
     critic = nn.Linear(3, 1)
     rows = torch.randn(STEPS * ENVIRONMENTS, 3)
     groups = time_groups(STEPS, ENVIRONMENTS)
     returns = critic(rows).detach().squeeze(1) + rows[:, 0]  # what is missing is along the first input
-    judge = Judge(ModuleWeights(critic))
-    assert not judge.judge_critic(lambda: critic(rows), returns, returns, groups).known
-    judge.begin()
+    evaluator = Evaluator(ModuleWeights(critic))
+    evaluator.begin()
     critic.weight.data[0, 0] += 0.25
     deployed = critic(rows).detach().squeeze(1)
-    found = judge.judge_critic(lambda: critic(rows).squeeze(1), deployed, returns - deployed, groups)
+    seen = CriticRows(lambda: critic(rows).squeeze(1), deployed, returns - deployed)
+    everywhere = Rows(lambda: torch.zeros(len(rows)), returns, groups, critic=seen)
+    found = evaluator.evaluate(everywhere, gains=False).critic_slope
     assert found.value == pytest.approx(3.0, rel=1e-4)  # a quarter of the way: three times as much is missing
     assert torch.equal(critic(rows).squeeze(1), deployed)
 
 
-def test_what_is_taken_stays_when_training_goes_on():
+def test_what_is_copied_stays_when_training_goes_on():
     policy = nn.Linear(2, 2)
-    judge = Judge(ModuleWeights(policy))
-    judge.begin()
-    kept = [each.clone() for _, each in judge.start]
+    evaluator = Evaluator(ModuleWeights(policy))
+    evaluator.begin()
+    kept = [each.clone() for _, each in evaluator.start]
     nn.utils.vector_to_parameters(torch.ones(6), policy.parameters())
     move(policy, 1)
-    assert all(torch.equal(one, other) for one, (_, other) in zip(kept, judge.start, strict=True))
+    assert all(torch.equal(one, other) for one, (_, other) in zip(kept, evaluator.start, strict=True))
 
 
 def test_a_graph_made_before_can_still_be_differentiated():
@@ -206,37 +209,37 @@ def test_a_graph_made_before_can_still_be_differentiated():
 
 def test_frozen_parameters_are_not_copied():
     policy = Policy()
-    assert len(ModuleWeights(policy).take()) == sum(each.requires_grad for each in policy.parameters())
+    assert len(ModuleWeights(policy).copy()) == sum(each.requires_grad for each in policy.parameters())
 
 
-def test_parameters_that_are_frozen_after_an_update_are_judged_as_those_they_were():
+def test_parameters_that_are_frozen_after_an_update_are_evaluated_as_those_they_were():
     policy = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
     weights = ModuleWeights(policy)
-    start = weights.take()
+    start = weights.copy()
     first = [each.clone() for _, each in start]
     move(policy, 1)
     policy[0].weight.requires_grad_(False)
     now = [each.detach().clone() for each in policy.parameters()]
     with weights.at(start):
         assert all(torch.equal(one, other) for one, other in zip(policy.parameters(), first, strict=True))
-    with weights.along(start, 2.0):
+    with weights.interpolate(start, 2.0):
         for parameter, one, other in zip(policy.parameters(), first, now, strict=True):
             assert torch.allclose(parameter, 2 * other - one)
     assert all(torch.equal(one, other) for one, other in zip(policy.parameters(), now, strict=True))
 
 
-def test_nothing_to_judge_before_the_first_update():
-    judge = Judge(ModuleWeights(nn.Linear(2, 2)))
-    assert judge.judge(lambda: torch.zeros(4), torch.randn(4), np.arange(4)) is None
+def test_nothing_to_evaluate_before_the_first_update():
+    evaluator = Evaluator(ModuleWeights(nn.Linear(2, 2)))
+    assert evaluator.evaluate(Rows(lambda: torch.zeros(4), torch.randn(4), np.arange(4))) is None
 
 
 def test_log_probs_that_are_not_finite_give_no_signal():
     policy = nn.Linear(2, 2)
-    judge = Judge(ModuleWeights(policy))
-    judge.begin()
-    verdict = judge.judge(lambda: torch.full((4,), math.nan), torch.randn(4), np.arange(4))
-    assert verdict.slope.z == 0
-    assert all(math.isnan(value) for value in verdict.columns().values())
+    evaluator = Evaluator(ModuleWeights(policy))
+    evaluator.begin()
+    evaluation = evaluator.evaluate(Rows(lambda: torch.full((4,), math.nan), torch.randn(4), np.arange(4)))
+    assert evaluation.slope.z == 0
+    assert all(math.isnan(value) for value in evaluation.columns().values())
 
 
 class Bytes(TorchDispatchMode):
@@ -282,36 +285,36 @@ def test_memory_is_one_copy_between_updates_and_one_more_while_measuring():
     copy_size = 2 * 50_000 * 1000
     actions, advantages = torch.tensor([0, 1] * 8), torch.tensor([1.0, -1.0] * 8)
     with Bytes() as held:
-        judge = Judge(ModuleWeights(policy))
-        judge.begin()
+        evaluator = Evaluator(ModuleWeights(policy))
+        evaluator.begin()
         policy.table.data[-1, -2] += 0.5
         assert held.now == pytest.approx(copy_size, abs=1000)
         held.peak = held.now
-        verdict = judge.judge(lambda: policy()[actions], advantages, np.arange(16))
+        evaluation = evaluator.evaluate(Rows(lambda: policy()[actions], advantages, np.arange(16)))
         assert held.now == pytest.approx(copy_size, abs=1000)
         # One more copy, and a few pieces in float32, whatever the size of the tensor.
         assert 2 * copy_size <= held.peak <= 2 * copy_size + 5 * 4 * PIECE
-        judge.mark(1)
+        evaluator.mark(1)
         assert held.now == pytest.approx(2 * copy_size, abs=1000)
     # Twice the change lands where it should: π(0) at twice the step is a sigmoid of 1.
     before, twice = 0.5, 1 / (1 + math.exp(-1.0))
     deployed = 1 / (1 + math.exp(-0.5))
     expected = ((twice - before) / deployed + (twice - before) / (1 - deployed)) / 2
-    assert verdict.by_length[2.0].value == pytest.approx(expected, rel=1e-3)
+    assert evaluation.gain_by_length[2.0].value == pytest.approx(expected, rel=1e-3)
     assert policy.table[-1, -2].item() == 0.5
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (2, 3, 4)])
 def test_parameters_that_are_not_contiguous(shape, monkeypatch):
-    monkeypatch.setattr("adept.hindsight.judge.PIECE", 4)
+    monkeypatch.setattr("adept.hindsight.evaluation.PIECE", 4)
     policy = nn.Module()
     policy.dense = nn.Parameter(torch.randn(shape).transpose(0, 1))
     policy.sliced = nn.Parameter(torch.randn(6, 8)[::2, ::2])
-    start = ModuleWeights(policy).take()
+    start = ModuleWeights(policy).copy()
     first = [each.clone() for _, each in start]
     move(policy, 1)
     now = [each.detach().clone() for each in policy.parameters()]
-    with ModuleWeights(policy).along(start, 1.5):
+    with ModuleWeights(policy).interpolate(start, 1.5):
         for parameter, one, other in zip(policy.parameters(), first, now, strict=True):
             assert torch.allclose(parameter, one + 1.5 * (other - one))
     assert all(torch.equal(one, other) for one, other in zip(policy.parameters(), now, strict=True))
@@ -342,7 +345,7 @@ def test_a_monitored_loop_trains_as_one_that_is_not(optimiser):
                 steps.step(loss)
                 if monitored:
                     hindsight.mark(epoch)
-        assert hindsight.verdict is None or hindsight.verdict.slope.known == monitored
+        assert hindsight.feedback is None or hindsight.feedback.slope.known == monitored
         return snapshot(policy), steps.state_dict()
 
     (plain, plain_steps), (monitored, monitored_steps) = train(False), train(True)
@@ -351,18 +354,18 @@ def test_a_monitored_loop_trains_as_one_that_is_not(optimiser):
         assert torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
 
 
-def test_half_precision_is_judged_by_whole_steps():
+def test_half_precision_is_evaluated_by_whole_steps():
     """Of a step of one digit of bfloat16, 0.75 and 1.25 are the same number; 0 and 2 are not."""
     policy = nn.Linear(1, 1, bias=False).to(torch.bfloat16)
     policy.weight.data.fill_(1.0)
     weights = ModuleWeights(policy)
     assert weights.coarse
     assert not ModuleWeights(nn.Linear(1, 1)).coarse
-    judge = Judge(weights)
-    judge.begin()
+    evaluator = Evaluator(weights)
+    evaluator.begin()
     policy.weight.data.add_(2**-7)  # the next number after 1
     rows = torch.tensor([1.0, -1.0] * 16)
-    verdict = judge.judge(lambda: rows * policy.weight.float().item(), rows.numpy(), np.arange(32) // 2)
+    evaluation = evaluator.evaluate(Rows(lambda: rows * policy.weight.float().item(), rows.numpy(), np.arange(32) // 2))
     # ln π moves by the row for each unit of the weight: the slope of one step is 2⁻⁷·mean[row·Â] = 2⁻⁷.
-    assert verdict.slope.value == pytest.approx(2**-7)
-    assert list(verdict.by_length) == [2.0]
+    assert evaluation.slope.value == pytest.approx(2**-7)
+    assert list(evaluation.gain_by_length) == [2.0]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from adept.controllers.base import Choice, Controller, Evidence
+from adept.hindsight.feedback import Feedback
+from adept.rules.base import Rule, Settings
 
 
-class AdamRel(Controller):
+class AdamRel(Rule):
     """Set Adam's step count t to 0 before the first epoch of every update; keep its moments.
 
     Adam divides its moments m and v by 1 - β₁ᵗ and 1 - β₂ᵗ. With moments of earlier updates a step is therefore
@@ -25,11 +25,6 @@ class AdamRel(Controller):
 
     resets_steps: ClassVar[bool] = True
 
-    def _choose(self, evidence: Evidence | None) -> Choice:
-        return Choice(self.epochs)
-
-    def _state(self) -> dict[str, Any]:
-        return {}
-
-    def _restore(self, rule: Mapping[str, Any]) -> None:
-        """Nothing to restore: the step count is the learner's."""
+    def step(self, feedback: Feedback | None) -> Settings:
+        """Return the preset's epochs at the present rate."""
+        return Settings(self.epochs)

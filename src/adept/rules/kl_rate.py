@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from adept.controllers.base import Choice, Controller, Evidence
+from adept.hindsight.feedback import Feedback
+from adept.rules.base import Rule, Settings
 from adept.schedulers.validation import real_number
 
 
-class KLRate(Controller):
+class KLRate(Rule):
     """Divide the learning rate by 1.5 above twice a target KL, multiply it by 1.5 below half the target.
 
     After each update with KL d: s ← max(s/factor, 1/furthest) if d > band·target, s ← min(s·factor, furthest) if
@@ -50,17 +51,17 @@ class KLRate(Controller):
         """The knobs, by the names of the constructor."""
         return {"target": self._target, "factor": self._factor, "band": self._band, "furthest": self._furthest}
 
-    def _choose(self, evidence: Evidence | None) -> Choice:
-        if evidence is not None and evidence.kl is not None:
-            if evidence.kl > self._band * self._target:
+    def step(self, feedback: Feedback | None) -> Settings:
+        """Move the learning rate by the KL of the last update."""
+        if feedback is not None and feedback.kl is not None:
+            if feedback.kl > self._band * self._target:
                 self._lr_scale = max(self._lr_scale / self._factor, 1 / self._furthest)
-            elif 0 < evidence.kl < self._target / self._band:
+            elif 0 < feedback.kl < self._target / self._band:
                 self._lr_scale = min(self._lr_scale * self._factor, self._furthest)
-        return Choice(self.epochs, self._lr_scale)
+        return Settings(self.epochs, self._lr_scale)
 
     def _state(self) -> dict[str, Any]:
         return {"lr_scale": self._lr_scale}
 
-    def _restore(self, rule: Mapping[str, Any]) -> None:
-        bounds = {"at_least": 1 / self._furthest, "at_most": self._furthest}
-        self._lr_scale = real_number("lr_scale", rule["lr_scale"], **bounds, example=1)
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self._lr_scale = state["lr_scale"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import SupportsFloat
 
-from adept.controllers.base import Vector
-from adept.controllers.minibatch import MinibatchRate
+from adept.rules.base import Vector
+from adept.rules.minibatch import MinibatchRate
 from adept.schedulers.validation import real_number
 
 FACTOR, BAND = 1.5, 2.0
-LEAST_RATE, MOST_RATE = 1e-5, 1e-2
+MIN_RATE, MAX_RATE = 1e-5, 1e-2
 
 
 class KLRateMinibatch(MinibatchRate):
@@ -41,7 +41,7 @@ class KLRateMinibatch(MinibatchRate):
     def _rate(self, rate: float, kl: SupportsFloat, gradient: Vector, direction: Vector | None) -> float:
         distance = float(kl)
         if distance > BAND * self._target:
-            return max(rate / FACTOR, LEAST_RATE)
+            return max(rate / FACTOR, MIN_RATE)
         if distance < self._target / BAND:
-            return min(rate * FACTOR, MOST_RATE)
+            return min(rate * FACTOR, MAX_RATE)
         return rate

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import SupportsFloat
 
-from adept.controllers.base import Vector
-from adept.controllers.minibatch import MinibatchRate
 from adept.names import unknown_name
+from adept.rules.base import Vector
+from adept.rules.minibatch import MinibatchRate
 from adept.schedulers.validation import real_number
 
-LEAST_RATE, MOST_RATE = 1e-8, 0.1
+MIN_RATE, MAX_RATE = 1e-8, 0.1
 FORMS = ("multiplicative", "additive")
 
 
@@ -56,4 +56,4 @@ class Hypergradient(MinibatchRate):
             lengths = math.sqrt(float(gradient @ gradient) * float(direction @ direction))
             slope = rate * slope / lengths if lengths > 0 else 0.0
         adapted = rate - self._beta * slope
-        return min(max(adapted, LEAST_RATE), MOST_RATE) if math.isfinite(adapted) else rate
+        return min(max(adapted, MIN_RATE), MAX_RATE) if math.isfinite(adapted) else rate

@@ -1,4 +1,4 @@
-"""The hindsight controller: longer steps while the last one stopped short, shorter ones once it overshot."""
+"""The hindsight rule: longer steps while the last one stopped short, shorter ones once it overshot."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from adept.controllers.base import Choice, Controller, Evidence
+from adept.hindsight.feedback import Feedback
 from adept.names import unknown_name
+from adept.rules.base import Rule, Settings
 from adept.schedulers.validation import real_number
 
-FURTHEST = math.log(32)
+MAX_LOG_SCALE = math.log(32)
 """The scale stays between 1/32 and 32."""
-OVERSHOT = -3.0
+OVERSHOOT_Z = -3.0
 """The Z that a KL above the limit counts as."""
 CRITIC_SMOOTHING = 0.2
 """Weight of the newest rollout in the moving average of the explained variance."""
-BLIND = -0.25
+MIN_EXPLAINED_VARIANCE = -0.25
 """Explained variance below which advantages are the critic's own errors; one that only says nothing yet is near 0."""
-SHORTER, LONGER = 0.5, 4.0
+MIN_CRITIC_FACTOR, MAX_CRITIC_FACTOR = 0.5, 4.0
 """The critic's own factor is multiplied by at least and at most this after one update."""
-WORSE = math.log(2)
+MAX_UNEXPLAINED_RISE = math.log(2)
 """Rise of u, the logarithm of the unexplained share, above its moving average that counts as overshooting."""
-LEAST_UNEXPLAINED = 1e-3
+MIN_UNEXPLAINED = 1e-3
 """The share of the returns' variance below which it makes no difference that a critic leaves some unexplained."""
 OPTIMIZE_FOR = ("samples", "compute")
 CRITIC = ("own", "shared")
@@ -53,7 +54,7 @@ class _Slopes:
         return moved
 
 
-class Hindsight(Controller):
+class HindsightRule(Rule):
     """Let the slopes of the last updates, in standard errors, set how far the next one moves.
 
     x is the logarithm of that distance over the preset's, 0 at the start. Slopes add up and are spent: with S the sum
@@ -68,7 +69,7 @@ class Hindsight(Controller):
     average of its explained variance below -¼), advantages are its errors, and slopes do not count. Where a KL
     target of the loop's own ended the update, a positive slope counts as 0: larger steps would only end updates sooner.
 
-    The critic moves further still while it lags, where its slope is known (`Evidence.critic_slope`) and `critic` is
+    The critic moves further still while it lags, where its slope is known (`Feedback.critic_slope`) and `critic` is
     "own". A slope of s says that the critic's part of the update should have been 1 + s times as long. The critic's
     scale is e^y times the actor's, y between 0 and ln 32. With t from the sum of the critic's slopes as above,
     y ← (1 - leak)·y + |t|·ln(1 + s), the factor 1 + s within ½ and 4, if t and s have one sign. Guard: u is the
@@ -167,7 +168,7 @@ class Hindsight(Controller):
     @property
     def wants_slope(self) -> bool:
         """Whether advantages are more than the critic's errors; while they are not, slopes would not count."""
-        return self._explained is None or self._explained >= BLIND
+        return self._explained is None or self._explained >= MIN_EXPLAINED_VARIANCE
 
     def stops(self, kl: float) -> bool:
         """Say whether an epoch with this approximate KL went too far, so that the update must end."""
@@ -177,20 +178,21 @@ class Hindsight(Controller):
         """Return how far updates move, relative to the preset's, the Z that moved it last, and the critic's factor."""
         return {"distance": math.exp(self._x), "z": self._z, "critic": math.exp(self._y or 0.0)}
 
-    def _choose(self, evidence: Evidence | None) -> Choice:
-        if evidence is not None:
-            seen = self._add(evidence)
-            self._learn_critic(evidence)
+    def step(self, feedback: Feedback | None) -> Settings:
+        """Move the distance, the critic's factor and the epochs by the slopes of the last update."""
+        if feedback is not None:
+            seen = self._add(feedback)
+            self._learn_critic(feedback)
             self._z = self._slopes.z
             moved = self._slopes.spend(self._deadband)
-            room = 1.0 if evidence.kl is None or moved <= 0 else max(0.0, 1 - evidence.kl / self._kl_limit)
+            room = 1.0 if feedback.kl is None or moved <= 0 else max(0.0, 1 - feedback.kl / self._kl_limit)
             self._x = _within((1 - self._leak) * self._x + self._gain * moved * room)
             if seen and moved <= 0:
                 self._saved = _within(self._saved + self._pace)
         made = self._made()
         longer = math.log(self.epochs / made)
         lr_scale = _within(self._x + longer)
-        return Choice(made, math.exp(lr_scale), None if self._y is None else math.exp(_within(lr_scale + self._y)))
+        return Settings(made, math.exp(lr_scale), None if self._y is None else math.exp(_within(lr_scale + self._y)))
 
     def _made(self) -> int:
         """Return the epochs of the next update."""
@@ -199,37 +201,37 @@ class Hindsight(Controller):
         fewest = max(min(2, self.epochs), round(self.epochs * self._share))
         return max(fewest, round(self.epochs * math.exp(-self._saved)))
 
-    def _add(self, evidence: Evidence) -> bool:
-        """Add a slope to the evidence, if it counts; the guard puts its own word in the place of all of it."""
-        if evidence.explained_variance is not None:
-            explained = max(-1.0, evidence.explained_variance)  # it has no lower bound: one bad rollout is not many
+    def _add(self, feedback: Feedback) -> bool:
+        """Add a slope to the sum, if it counts; the guard puts its own word in the place of all of it."""
+        if feedback.explained_variance is not None:
+            explained = max(-1.0, feedback.explained_variance)  # it has no lower bound: one bad rollout is not many
             self._explained = _averaged(self._explained, explained)
-        slope = evidence.slope_z if self.wants_slope else None
-        if slope is not None and evidence.stopped:
+        slope = feedback.slope.z if feedback.slope.known and self.wants_slope else None
+        if slope is not None and feedback.stopped:
             slope = min(slope, 0.0)
-        if evidence.kl is not None and evidence.kl > self._kl_limit:
-            self._slopes.replace(OVERSHOT)
+        if feedback.kl is not None and feedback.kl > self._kl_limit:
+            self._slopes.replace(OVERSHOOT_Z)
         elif slope is not None:
             self._slopes.add(slope)
         return slope is not None
 
-    def _learn_critic(self, evidence: Evidence) -> None:
+    def _learn_critic(self, feedback: Feedback) -> None:
         """Move the critic's own factor, if its slope is known and counts."""
-        slope, slope_z = evidence.critic_slope, evidence.critic_slope_z
-        if self._critic_has == "shared" or slope is None or slope_z is None or not self.wants_slope:
+        slope = feedback.critic_slope
+        if self._critic_has == "shared" or not slope.known or not self.wants_slope:
             return
-        self._critic_slopes.add(slope_z)
+        self._critic_slopes.add(slope.z)
         sure = self._critic_slopes.spend(self._deadband)
-        wanted = math.log(min(LONGER, max(SHORTER, 1 + slope)))
+        wanted = math.log(min(MAX_CRITIC_FACTOR, max(MIN_CRITIC_FACTOR, 1 + slope.value)))
         step = abs(sure) * wanted if sure * wanted > 0 else 0.0
-        if evidence.explained_variance is not None:
-            unexplained = math.log(min(1.0, max(LEAST_UNEXPLAINED, 1 - evidence.explained_variance)))
+        if feedback.explained_variance is not None:
+            unexplained = math.log(min(1.0, max(MIN_UNEXPLAINED, 1 - feedback.explained_variance)))
             rise = 0.0 if self._unexplained is None else unexplained - self._unexplained
             self._unexplained = _averaged(self._unexplained, unexplained)
-            if rise > WORSE:
+            if rise > MAX_UNEXPLAINED_RISE:
                 step = -self._gain
             elif step > 0:
-                step *= 1 - max(0.0, rise) / WORSE
+                step *= 1 - max(0.0, rise) / MAX_UNEXPLAINED_RISE
         self._y = max(0.0, _within((1 - self._leak) * (self._y or 0.0) + step))
 
     def _state(self) -> dict[str, Any]:
@@ -244,24 +246,10 @@ class Hindsight(Controller):
             "unexplained": self._unexplained,
         }
 
-    def _restore(self, rule: Mapping[str, Any]) -> None:
-        self._x = real_number("x", rule["x"], at_least=-FURTHEST, at_most=FURTHEST, example=0)
-        self._saved = real_number("saved", rule["saved"], at_least=0, at_most=FURTHEST, example=0)
-        self._z = real_number("z", rule["z"], example=0)
-        self._slopes = _slopes("slopes", rule["slopes"])
-        self._critic_slopes = _slopes("critic_slopes", rule["critic_slopes"])
-        self._explained = _optional("explained", rule["explained"], -1, 1)
-        self._y = _optional("y", rule["y"], 0, FURTHEST)
-        self._unexplained = _optional("unexplained", rule["unexplained"], math.log(LEAST_UNEXPLAINED), 0)
-
-
-def _slopes(name: str, pair: Any) -> _Slopes:
-    total, count = pair
-    return _Slopes(real_number(name, total, example=0), real_number(name, count, at_least=0, example=0))
-
-
-def _optional(name: str, value: Any, least: float, most: float) -> float | None:
-    return None if value is None else real_number(name, value, at_least=least, at_most=most, example=0)
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self._x, self._saved, self._z = state["x"], state["saved"], state["z"]
+        self._slopes, self._critic_slopes = _Slopes(*state["slopes"]), _Slopes(*state["critic_slopes"])
+        self._explained, self._y, self._unexplained = state["explained"], state["y"], state["unexplained"]
 
 
 def _averaged(average: float | None, value: float) -> float:
@@ -271,4 +259,4 @@ def _averaged(average: float | None, value: float) -> float:
 
 def _within(logarithm: float) -> float:
     """Return the logarithm of a scale, held between 1/32 and 32."""
-    return min(FURTHEST, max(-FURTHEST, logarithm))
+    return min(MAX_LOG_SCALE, max(-MAX_LOG_SCALE, logarithm))

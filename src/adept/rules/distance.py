@@ -6,22 +6,21 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from adept.controllers.base import Choice, Controller, Evidence
-from adept.controllers.hindsight import (
-    BLIND,
+from adept.hindsight.feedback import Feedback
+from adept.names import unknown_name
+from adept.rules.base import Rule, Settings
+from adept.rules.hindsight import (
     CRITIC,
-    LEAST_UNEXPLAINED,
-    LONGER,
+    MAX_CRITIC_FACTOR,
+    MAX_UNEXPLAINED_RISE,
+    MIN_CRITIC_FACTOR,
+    MIN_EXPLAINED_VARIANCE,
+    MIN_UNEXPLAINED,
     OPTIMIZE_FOR,
-    SHORTER,
-    WORSE,
     _averaged,
-    _optional,
     _Slopes,
-    _slopes,
     _within,
 )
-from adept.names import unknown_name
 from adept.schedulers.validation import real_number, whole_number
 
 MAX_RATE = 0.01
@@ -30,15 +29,15 @@ MAX_FALL, MAX_RISE = math.log(10), math.log(4)
 """Bounds on the logarithm of one update's change of the learning rate."""
 MIN_KL = 1e-9
 """KL below which an update counts as this long."""
-CALIBRATED = math.log(4)
+MAX_FIRST_ERROR = math.log(4)
 """Logarithm of KL/target within which the first update is taken as it is."""
 MAX_RETRIES = 5
 """Times that an epoch that went too far is tried again."""
-FEWEST_EPOCHS = 3
+MIN_EPOCHS = 3
 """Epochs that `optimize_for="compute"` does not go below, unless the preset has fewer."""
 
 
-class Distance(Controller):
+class Distance(Rule):
     """Set the KL of every update by slopes, and the learning rate by the KL.
 
     d is the KL that updates aim at. Slopes add up and are spent: with S the sum of the last n slopes, each over its
@@ -131,7 +130,9 @@ class Distance(Controller):
     @property
     def wants_slope(self) -> bool:
         """Whether advantages are more than the critic's errors; while they are not, slopes would not count."""
-        return self._explained is None or self._explained >= (0.1 if "seeing" in self._trial else BLIND)
+        return self._explained is None or self._explained >= (
+            0.1 if "seeing" in self._trial else MIN_EXPLAINED_VARIANCE
+        )
 
     def stops(self, kl: float) -> bool:
         """Say whether an epoch with this approximate KL went too far, so that it must be undone."""
@@ -153,7 +154,7 @@ class Distance(Controller):
             self._repeated = None
             return None
         off = self._t - math.log(max(kl, MIN_KL) if math.isfinite(kl) else math.inf)
-        if abs(off) <= CALIBRATED:
+        if abs(off) <= MAX_FIRST_ERROR:
             self._repeated = None
             return None
         wanted = max(-math.log(30), min(math.log(30), 0.5 * off))
@@ -174,32 +175,33 @@ class Distance(Controller):
         """Return the KL that updates aim at, the Z that moved it last, and the critic's factor."""
         return {"distance": math.exp(self._t), "z": self._z, "critic": math.exp(self._y or 0.0)}
 
-    def _choose(self, evidence: Evidence | None) -> Choice:
+    def step(self, feedback: Feedback | None) -> Settings:
+        """Move the distance by the slope of the last update, and the scale by its KL."""
         self._retries = 0
-        if evidence is not None:
+        if feedback is not None:
             self._repeated = None
-            seeing = self._learn(evidence)
-            self._learn_critic(evidence)
+            seeing = self._learn(feedback)
+            self._learn_critic(feedback)
             if seeing or "hold" not in self._trial:
-                self._follow_kl(evidence)
+                self._follow_kl(feedback)
         made = self._made()
         scale = self._x
         if "actor-1" in self._trial:
             scale = 0.0
-        return Choice(made, math.exp(scale), None if self._y is None else math.exp(scale + self._y))
+        return Settings(made, math.exp(scale), None if self._y is None else math.exp(scale + self._y))
 
     def _made(self) -> int:
         """Return the epochs of an update."""
         if self._optimize_for == "samples":
             return self.epochs
-        return max(min(FEWEST_EPOCHS, self.epochs), round(self.epochs * self._share))
+        return max(min(MIN_EPOCHS, self.epochs), round(self.epochs * self._share))
 
-    def _learn(self, evidence: Evidence) -> bool:
+    def _learn(self, feedback: Feedback) -> bool:
         """Move the distance by the slope, if it counts; return whether slopes count at all now."""
-        if evidence.explained_variance is not None:
-            self._explained = _averaged(self._explained, max(-1.0, evidence.explained_variance))
-        slope = evidence.slope_z if self.wants_slope else None
-        if slope is not None and evidence.stopped:
+        if feedback.explained_variance is not None:
+            self._explained = _averaged(self._explained, max(-1.0, feedback.explained_variance))
+        slope = feedback.slope.z if feedback.slope.known and self.wants_slope else None
+        if slope is not None and feedback.stopped:
             slope = min(slope, 0.0)
         if slope is not None and "no-slopes" not in self._trial:
             self._slopes.add(slope)
@@ -210,35 +212,35 @@ class Distance(Controller):
         self._t = min(math.log(self._highest), max(math.log(self._lowest), self._t))
         return self.wants_slope
 
-    def _follow_kl(self, evidence: Evidence) -> None:
+    def _follow_kl(self, feedback: Feedback) -> None:
         """Move the scale towards the distance."""
-        kl = evidence.kl
+        kl = feedback.kl
         if kl is None:
             return
-        target = self._t + math.log(max(evidence.decayed, 1e-3))
+        target = self._t + math.log(max(feedback.lr_decay, 1e-3))
         off = 0.5 * (target - math.log(min(1.0, max(kl, MIN_KL))))
-        whole = evidence.epochs_done is None or evidence.epochs_done >= self._made() or "early" in self._trial
+        whole = feedback.epochs_done is None or feedback.epochs_done >= self._made() or "early" in self._trial
         if whole or off < 0:
             self._x += self._follow * max(-MAX_FALL, min(MAX_RISE, off))
         self._x = min(self._x, self._limit)
 
-    def _learn_critic(self, evidence: Evidence) -> None:
+    def _learn_critic(self, feedback: Feedback) -> None:
         """Move the critic's own factor, if its slope is known and counts."""
-        slope, slope_z = evidence.critic_slope, evidence.critic_slope_z
-        if self._critic_has == "shared" or slope is None or slope_z is None or not self.wants_slope:
+        slope = feedback.critic_slope
+        if self._critic_has == "shared" or not slope.known or not self.wants_slope:
             return
-        self._critic_slopes.add(slope_z)
+        self._critic_slopes.add(slope.z)
         sure = self._critic_slopes.spend(self._deadband)
-        wanted = math.log(min(LONGER, max(SHORTER, 1 + slope)))
+        wanted = math.log(min(MAX_CRITIC_FACTOR, max(MIN_CRITIC_FACTOR, 1 + slope.value)))
         step = abs(sure) * wanted if sure * wanted > 0 else 0.0
-        if evidence.explained_variance is not None:
-            unexplained = math.log(min(1.0, max(LEAST_UNEXPLAINED, 1 - evidence.explained_variance)))
+        if feedback.explained_variance is not None:
+            unexplained = math.log(min(1.0, max(MIN_UNEXPLAINED, 1 - feedback.explained_variance)))
             rise = 0.0 if self._unexplained is None else unexplained - self._unexplained
             self._unexplained = _averaged(self._unexplained, unexplained)
-            if rise > WORSE:
+            if rise > MAX_UNEXPLAINED_RISE:
                 step = -self._gain
             elif step > 0:
-                step *= 1 - max(0.0, rise) / WORSE
+                step *= 1 - max(0.0, rise) / MAX_UNEXPLAINED_RISE
         self._y = max(0.0, _within((1 - self._leak) * (self._y or 0.0) + step))
 
     def _state(self) -> dict[str, Any]:
@@ -255,14 +257,8 @@ class Distance(Controller):
             "unexplained": self._unexplained,
         }
 
-    def _restore(self, rule: Mapping[str, Any]) -> None:
-        self._t = real_number("t", rule["t"], example=-4.6)
-        self._x = real_number("x", rule["x"], example=0)
-        self._z = real_number("z", rule["z"], example=0)
-        self._limit = real_number("limit", rule["limit"], example=3)
-        self._repeated = rule["repeated"]
-        self._slopes = _slopes("slopes", rule["slopes"])
-        self._critic_slopes = _slopes("critic_slopes", rule["critic_slopes"])
-        self._explained = _optional("explained", rule["explained"], -1, 1)
-        self._y = _optional("y", rule["y"], 0, math.log(32))
-        self._unexplained = _optional("unexplained", rule["unexplained"], math.log(LEAST_UNEXPLAINED), 0)
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self._t, self._x, self._z = state["t"], state["x"], state["z"]
+        self._limit, self._repeated = state["limit"], state["repeated"]
+        self._slopes, self._critic_slopes = _Slopes(*state["slopes"]), _Slopes(*state["critic_slopes"])
+        self._explained, self._y, self._unexplained = state["explained"], state["y"], state["unexplained"]

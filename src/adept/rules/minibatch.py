@@ -6,11 +6,11 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, SupportsFloat
 
-from adept.controllers.base import Choice, Controller, Evidence, Vector
-from adept.schedulers.validation import real_number
+from adept.hindsight.feedback import Feedback
+from adept.rules.base import Rule, Settings, Vector
 
 
-class MinibatchRate(Controller):
+class MinibatchRate(Rule):
     """Keep the learning rate of the last gradient step, as a factor of the scheduled one, for the next update.
 
     A schedule of the learning rate goes on: between two updates the rate changes as the scheduled one does. The epochs
@@ -33,11 +33,12 @@ class MinibatchRate(Controller):
     def _rate(self, rate: float, kl: SupportsFloat, gradient: Vector, direction: Vector | None) -> float:
         """Return the learning rate of the next gradient step, above 0."""
 
-    def _choose(self, evidence: Evidence | None) -> Choice:
-        return Choice(self.epochs, self._lr_scale)
+    def step(self, feedback: Feedback | None) -> Settings:
+        """Return the preset's epochs at the present rate."""
+        return Settings(self.epochs, self._lr_scale)
 
     def _state(self) -> dict[str, Any]:
         return {"lr_scale": self._lr_scale}
 
-    def _restore(self, rule: Mapping[str, Any]) -> None:
-        self._lr_scale = real_number("lr_scale", rule["lr_scale"], above=0, at_most=1e12, example=1)
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self._lr_scale = state["lr_scale"]

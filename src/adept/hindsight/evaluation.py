@@ -1,25 +1,28 @@
-"""The judge: hold the parameters before an update and let the next rollout say what the update was worth.
+"""Evaluation of an update: keep the parameters before it, and compare them on the rollout that comes after it.
 
-PyTorch is imported when a judge is made, so that `import adept` needs NumPy alone.
+PyTorch is imported when an evaluator is made, so that `import adept` needs NumPy alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from adept.extras import require
-from adept.hindsight.estimates import NOTHING, Estimate, critic_slope, gain, kl, slope, step_kl
-from adept.hindsight.verdict import LENGTHS, Verdict
+from adept.hindsight.estimates import Estimate, critic_slope, gain, kl, slope, step_kl
+from adept.hindsight.feedback import Feedback
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-Taken = TypeVar("Taken")
+Copied = TypeVar("Copied")
+LENGTHS = (0.5, 1.5, 2.0)
+"""Lengths of the step whose gain is estimated beside that of the one taken."""
 PIECE = 2**22
 """Numbers that are moved at a time: 16 MB in float32."""
 Parameters = list[tuple["nn.Parameter", "Tensor"]]
@@ -28,29 +31,29 @@ LogProbs = Callable[[], Any]
 """Returns the log-probabilities of the rollout's actions under the present parameters, one per row."""
 
 
-class Weights(Protocol[Taken]):
-    """Parameters of a policy that can be taken, and exchanged for others for a while."""
+class Weights(Protocol[Copied]):
+    """Parameters of a policy that can be copied, and exchanged for others for a while."""
 
-    def take(self) -> Taken:
+    def copy(self) -> Copied:
         """Return a copy of the present parameters."""
 
-    def present(self) -> AbstractContextManager[None]:
+    def current(self) -> AbstractContextManager[None]:
         """Leave the present parameters in place; undo whatever else changes."""
 
-    def at(self, taken: Taken) -> AbstractContextManager[None]:
+    def at(self, copied: Copied) -> AbstractContextManager[None]:
         """Put other parameters in place for a while, and restore the present ones bit for bit."""
 
-    def along(self, start: Taken, share: float) -> AbstractContextManager[None]:
+    def interpolate(self, start: Copied, share: float) -> AbstractContextManager[None]:
         """Put start + share·(present - start) in place for a while; share may be above 1."""
 
 
 class ModuleWeights:
     """The trainable parameters of any module, whatever its optimiser, device or number type.
 
-    Memory: one copy of the trainable parameters for each `take`, and one more while `at` or `along` last; on the host
-    instead of the device with `host_copy`. Beyond that `along` needs a few pieces of `PIECE` numbers, however large
-    the module is. Frozen parameters are neither copied nor moved.
-    What the code inside `at` and `along` does to buffers, to modes (train or eval) and to PyTorch's generators is
+    Memory: one copy of the trainable parameters for each `copy`, and one more while `at` or `interpolate` last; on the
+    host instead of the device with `host_copy`. Beyond that `interpolate` needs a few pieces of `PIECE` numbers,
+    however large the module is. Frozen parameters are neither copied nor moved.
+    What the code inside `at` and `interpolate` does to buffers, to modes (train or eval) and to PyTorch's generators is
     undone, and nothing inside is differentiated, so that `.grad` stays as it is.
     """
 
@@ -63,11 +66,11 @@ class ModuleWeights:
         """Whether parameters are kept in half precision, where a share of a small step is lost by rounding."""
         return any(parameter.dtype.itemsize < 4 for parameter in self._trainable() if parameter.is_floating_point())
 
-    def take(self) -> Parameters:
+    def copy(self) -> Parameters:
         """Return the trainable parameters, each with a copy: which ones are trainable may change before it is used."""
         return [(parameter, self._copy(parameter.data)) for parameter in self._trainable()]
 
-    def present(self) -> AbstractContextManager[None]:
+    def current(self) -> AbstractContextManager[None]:
         """Restore parameters, buffers, modes and generators at the end, also after an error."""
         return self._restored(self._trainable())
 
@@ -95,15 +98,15 @@ class ModuleWeights:
                     part.training = training
 
     @contextmanager
-    def at(self, taken: Parameters) -> Iterator[None]:
+    def at(self, copied: Parameters) -> Iterator[None]:
         """Put other parameters in place for a while, and restore the present ones bit for bit."""
-        with self._restored([parameter for parameter, _ in taken]):
-            for parameter, value in taken:
+        with self._restored([parameter for parameter, _ in copied]):
+            for parameter, value in copied:
                 parameter.data.copy_(value)
             yield
 
     @contextmanager
-    def along(self, start: Parameters, share: float) -> Iterator[None]:
+    def interpolate(self, start: Parameters, share: float) -> Iterator[None]:
         """Put start + share·(present - start) in place for a while; share may be above 1."""
         import torch
 
@@ -136,101 +139,117 @@ def _pieces(first: Tensor, second: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         yield from zip(first, second, strict=True)
 
 
-class Judge(Generic[Taken]):
-    """Judge the last update on the rollout that came after it.
+@dataclass(frozen=True)
+class CriticRows:
+    """The rows as the critic sees them, one value per row, in the units of what the critic learns from."""
 
-    `begin` before an update takes θ₀, `mark` after an epoch takes θ_k, both optional to repeat; `judge` on the next
-    rollout, collected with the parameters present then, compares them. Cost: one forward pass of the policy over the
-    rows for each set of parameters (two for the slope; θ₀ and the deployed ones for gains; one per epoch and length).
+    values: Callable[[], Any]
+    """values of the rows under the parameters that are in place when it is called"""
+    deployed: npt.ArrayLike
+    """values under the parameters that collected the rows"""
+    errors: npt.ArrayLike
+    """returns less `deployed`: the advantages, where nobody normalised them"""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a rollout that evaluate the update before it: one value per row, in any order."""
+
+    log_probs: LogProbs
+    advantages: npt.ArrayLike
+    groups: npt.ArrayLike
+    """which rows depend on each other (`adept.hindsight.time_groups`)"""
+    deployed: npt.ArrayLike | None = None
+    """log-probabilities under the parameters that collected the rows, where the rollout has them: saves a pass"""
+    explained_variance: float | None = None
+    """of the rollout's returns by the critic (`explained_variance`), where there is one"""
+    critic: CriticRows | None = None
+    """the same rows for the critic, whose slope is then estimated as well"""
+
+    def divergence(self) -> float:
+        """Return the KL of the present policy from the one that collected the rows, which must be known."""
+        assert self.deployed is not None
+        return kl(as_numpy(self.deployed), as_numpy(self.log_probs()))
+
+
+class Evaluator(Generic[Copied]):
+    """Evaluate the last update on the rollout that came after it.
+
+    `begin` before an update copies θ₀, `mark` after an epoch copies θ_k; `evaluate` on the next rollout, collected with
+    the parameters present then, compares them. Cost: one forward pass of the policy over the rows for each set of
+    parameters (two for the slope; θ₀ and the deployed ones for gains; one per epoch and length), and one of the critic.
     """
 
     def __init__(
         self,
-        weights: Weights[Taken],
+        weights: Weights[Copied],
         *,
         epsilon: float = 0.25,
         limit: float = 5.0,
         lengths: Sequence[float] = LENGTHS,
     ) -> None:
         self._weights, self._epsilon, self._limit, self._lengths = weights, epsilon, limit, tuple(lengths)
-        self.start: Taken | None = None
-        self.waypoints: dict[int, Taken] = {}
+        self.start: Copied | None = None
+        self.marked: dict[int, Copied] = {}
 
     def clear(self) -> None:
         """Forget the last update."""
         self.start = None
-        self.waypoints.clear()
+        self.marked.clear()
 
     def begin(self) -> None:
-        """Take the parameters as those before an update."""
+        """Copy the parameters as those before an update."""
         self.clear()  # frees the memory before the copy
-        self.start = self._weights.take()
+        self.start = self._weights.copy()
 
     def mark(self, epoch: int) -> None:
-        """Take the parameters as those after so many epochs of the update."""
-        self.waypoints[epoch] = self._weights.take()
+        """Copy the parameters as those after so many epochs of the update."""
+        self.marked[epoch] = self._weights.copy()
 
-    def judge(
-        self,
-        log_probs: LogProbs,
-        advantages: npt.ArrayLike,
-        groups: npt.ArrayLike,
-        *,
-        deployed: npt.ArrayLike | None = None,
-        slope_too: bool = True,
-        gains_too: bool = True,
-    ) -> Verdict | None:
-        """Return what the last update was worth; None where `begin` was not called before.
-
-        `deployed` are the log-probabilities under the present parameters where the rollout has them: saves a pass.
-        """
-        if self.start is None:
+    def evaluate(self, rows: Rows, *, gains: bool = True) -> Feedback | None:
+        """Return the slopes of the last update, and its gains if asked for; None where `begin` was not called."""
+        start = self.start
+        if start is None:
             return None
-        advantages = as_numpy(advantages)
-        direction, divergence = NOTHING, float("nan")
+        advantages = as_numpy(rows.advantages)
         # In half precision a step is often of one digit: of its multiples only 0, 1 and 2 are certain to be there.
         coarse = getattr(self._weights, "coarse", False)
         epsilon, lengths = (1.0, (2.0,)) if coarse else (self._epsilon, self._lengths)
-        if slope_too:
-            ends = (1 + epsilon, 1 - epsilon)
-            longer, shorter = (self._passed(log_probs, self._weights.along(self.start, end)) for end in ends)
-            direction = slope(longer, shorter, advantages, groups, epsilon)
-            divergence = step_kl(longer, shorter, epsilon)
-        if not gains_too:
-            return Verdict(direction, rows=advantages.size, kl=divergence)
-        present = self._passed(log_probs, self._weights.present()) if deployed is None else as_numpy(deployed)
-        start = self._passed(log_probs, self._weights.at(self.start))
+        at, interpolate = self._weights.at, self._weights.interpolate
 
-        at, along = self._weights.at, self._weights.along
+        def passed(place: AbstractContextManager[None]) -> npt.NDArray[Any]:
+            with place:
+                return as_numpy(rows.log_probs())
 
-        def over_start(place: AbstractContextManager[None]) -> Estimate:
-            return gain(self._passed(log_probs, place), present, advantages, groups, self._limit, over=start)
+        longer, shorter = passed(interpolate(start, 1 + epsilon)), passed(interpolate(start, 1 - epsilon))
+        found = Feedback(
+            slope=slope(longer, shorter, advantages, rows.groups, epsilon),
+            kl=step_kl(longer, shorter, epsilon),
+            rows=advantages.size,
+        )
+        if gains:
+            deployed = passed(self._weights.current()) if rows.deployed is None else as_numpy(rows.deployed)
+            before = passed(at(start))
 
-        return Verdict(
-            direction,
-            gain(present, present, advantages, groups, self._limit, over=start),
-            {epoch: over_start(at(taken)) for epoch, taken in self.waypoints.items()},
-            {length: over_start(along(self.start, length)) for length in lengths},
-            advantages.size,
-            kl(present, start),
+            def over_start(log_probs: npt.NDArray[Any]) -> Estimate:
+                return gain(log_probs, deployed, advantages, rows.groups, self._limit, over=before)
+
+            found = replace(
+                found,
+                update_gain=over_start(deployed),
+                gain_by_epoch={epoch: over_start(passed(at(copied))) for epoch, copied in self.marked.items()},
+                gain_by_length={length: over_start(passed(interpolate(start, length))) for length in lengths},
+                kl=kl(deployed, before),
+            )
+        return (
+            found if rows.critic is None else replace(found, critic_slope=self._critic_slope(rows.critic, rows.groups))
         )
 
-    def judge_critic(
-        self, values: LogProbs, deployed: npt.ArrayLike, errors: npt.ArrayLike, groups: npt.ArrayLike
-    ) -> Estimate:
-        """Return how much further the critic's part of the last update should have gone, as a share of it.
-
-        `values` returns the values of the rows under the present parameters, `deployed` are those that the rollout was
-        collected with, `errors` its returns less these: the advantages before they are normalised. Costs one pass.
-        """
-        if self.start is None:
-            return NOTHING
-        before = self._passed(values, self._weights.at(self.start))
-        return critic_slope(before, as_numpy(deployed), as_numpy(errors), groups)
-
-    def _passed(self, log_probs: LogProbs, place: AbstractContextManager[None]) -> npt.NDArray[Any]:
-        with place:
-            return as_numpy(log_probs())
+    def _critic_slope(self, rows: CriticRows, groups: npt.ArrayLike) -> Estimate:
+        assert self.start is not None
+        with self._weights.at(self.start):
+            before = as_numpy(rows.values())
+        return critic_slope(before, as_numpy(rows.deployed), as_numpy(rows.errors), groups)
 
 
 def as_numpy(values: Any) -> npt.NDArray[Any]:

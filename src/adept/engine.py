@@ -1,0 +1,424 @@
+"""The engine: evaluate the last update on this rollout, let a rule set the next one, and keep account.
+
+The trainer, `adept.Hindsight` and every framework are adapters of it. An adapter gives the engine the rows of each
+rollout (`step`), tells it when an epoch ends (`mark`) and what an update did (`finished`), and saves its state
+(`state_dict`, `load_state_dict`). It gets the settings of the next update (`step`), numbers for its log (`metrics`) and
+advice for its user (`advice`).
+
+Where no rule needs the evaluation, an error in it does not reach the host: it is reported in a warning and in the
+advice, and the rest of the run is not evaluated. Otherwise the error is raised.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from adept.hindsight.advice import Advice, advise
+from adept.hindsight.estimates import UNKNOWN
+from adept.hindsight.evaluation import Evaluator, Rows, Weights
+from adept.hindsight.feedback import Feedback
+from adept.rules import BanditRule, Rule, Settings, make_rule
+from adept.schedulers import Scheduler
+from adept.schedulers.validation import LARGEST_NUMBER, whole_number
+from adept.seeding import stream_seed
+
+PREFIX = "adept"
+"""Everything that hosts log starts with it."""
+GAINS_EVERY = 4
+"""Updates between two whose gains are measured, unless told otherwise."""
+MAX_ROWS = 4096
+"""Rows of a rollout that evaluate an update, unless told otherwise."""
+MAX_UPDATES = 10_000
+"""Updates that the advice remembers."""
+EPSILON = 1e-6
+"""Epochs that an update may lack of those asked for, by rounding, and still count as whole."""
+
+
+def _alone(feedback: Feedback | None) -> Feedback | None:
+    return feedback
+
+
+class Engine:
+    """Evaluate every update on the rollout after it, and let a rule set the next one.
+
+    Gains are measured every `gains_every` updates. The slope is measured after every update, or with
+    `every_slope=False` only with the gains and where the rule needs it.
+
+    An update that did not move the policy, for example because the guard undid its only epoch, has no slope and no
+    gain. Its KL still reaches the rule where the host gives it to `finished`: the KL of the undone epoch is above the
+    guard's limit, so that the rule shrinks the next step.
+
+    Args:
+        given: who sets updates. `None`: nobody, updates are only evaluated. Else what `adept.make_rule` takes.
+        monitor: evaluate updates; without it only bandits can choose.
+        gains_every: updates between two whose gains by epoch and by length are measured; 0 means never.
+        rows: rows of a rollout that evaluate an update at most, drawn at random.
+        every_slope: measure the slope of every update, also where no rule needs it.
+        seed: of the stream that draws rows.
+        call: how the user of this host asks for the hindsight rule, for the advice.
+        pool: makes one feedback of that of several learners, where the host has them; called in every step, with None
+            where this learner knows nothing.
+    """
+
+    sees_gradients: ClassVar[bool] = False
+    """whether the host lets a rule act on every gradient step"""
+
+    def __init__(
+        self,
+        given: Any = None,
+        *,
+        monitor: bool = True,
+        gains_every: int = GAINS_EVERY,
+        rows: int = MAX_ROWS,
+        every_slope: bool = True,
+        seed: int = 0,
+        call: str = 'attach(…, "hindsight")',
+        pool: Callable[[Feedback | None], Feedback | None] = _alone,
+    ) -> None:
+        self._given, self._epochs = given, 0
+        self.rule = self._built(1)  # what is wrong with it is said now; the host's epochs come later
+        self._fresh = self._rule_state()
+        self.monitor, self._call, self._pool, self._seed = monitor, call, pool, seed
+        self.max_rows = whole_number("rows", rows, at_least=1, example=MAX_ROWS)
+        self._gains_every = whole_number("gains_every", gains_every, at_least=0, example=GAINS_EVERY)
+        self._every_slope = every_slope
+        self.settings = Settings(1)
+        """of the update to come, or of the one that runs"""
+        self._failure = ""
+        self._start_run()
+
+    def _start_run(self) -> None:
+        self.feedback: Feedback | None = None
+        """what the last rollout says of the update before it; None where it says nothing"""
+        self._evaluator: Evaluator[Any] | None = None
+        self._updates = 0
+        self._last: dict[str, Any] = {}
+        """what the last update itself said"""
+        self._deployed: int | None = None
+        """whole epochs that the deployed parameters are after, where known"""
+        self._rule_ended = False
+        self._started = 0.0
+        self._history: deque[dict[str, float]] = deque(maxlen=MAX_UPDATES)
+
+    def _built(self, epochs: int) -> Rule | None:
+        rule = None if self._given is None else make_rule(self._given, epochs=epochs)
+        if rule is not None and not self.sees_gradients:
+            rule.require_updates()
+        return rule
+
+    def _rule_state(self) -> dict[str, Any]:
+        return {} if self.rule is None else self.rule.state_dict()
+
+    def attach(self, epochs: int, weights: Weights[Any] | None, learning_rate: float | None = None) -> None:
+        """Meet the host: its own epochs per update, the parameters to evaluate, and its learning rate, where known."""
+        if epochs != self._epochs:
+            self._epochs, self.settings = epochs, Settings(epochs)
+            self._rebuild(epochs)
+        if self.rule is not None and not self._updates and learning_rate is not None:
+            self.rule.begin(learning_rate)
+        if self._evaluator is None and self.monitor and weights is not None and not self._failure:
+            self._evaluator = Evaluator(weights)
+        if self._evaluator is None and self.needs_evaluation:
+            raise ValueError(
+                f"{self.rule!r} needs measurements of updates, which are not made here; a bandit such as 'ucb' does "
+                "not: name one, or leave monitor on"
+            )
+
+    def _rebuild(self, epochs: int) -> None:
+        """Build a rule given as data for the host's epochs; one that does not depend on them stays as it is."""
+        if self._is_data:
+            built = self._built(epochs)
+            fresh = {} if built is None else built.state_dict()
+            if fresh != self._fresh:
+                self.rule, self._fresh = built, fresh
+
+    def forget(self) -> None:
+        """Forget the parameters of the last update: those at hand were not made by it."""
+        self._evaluator = None
+
+    def restart(self, *, loads: bool = False) -> None:
+        """Begin another run, which is told its epochs with `attach`: nothing of the last one counts there.
+
+        A rule given as data is built again. An object that chose already is refused, since the other run's return
+        would be credited to its last choice; unless a saved state is about to take the place of its own (`loads`).
+        """
+        if self._is_data:
+            self.rule = self._built(1)
+            self._fresh = self._rule_state()
+        elif not loads and self._rule_state() != self._fresh:
+            raise ValueError(
+                f"{self.rule!r} has chosen for another model, and would be credited with this one's return; an "
+                "object serves one model: build a new one for each model, or give it as data, such as 'ucb'"
+            )
+        self._epochs, self._failure = 0, ""
+        self._start_run()
+
+    @property
+    def _is_data(self) -> bool:
+        return self._given is not None and not isinstance(self._given, Scheduler | Rule)
+
+    @property
+    def waits(self) -> bool:
+        """Whether the rule may depend on the host's epochs, which are not known yet."""
+        return not self._epochs and self._is_data
+
+    @property
+    def epochs(self) -> int:
+        """The host's own epochs per update, as it last told them."""
+        return self._epochs
+
+    @property
+    def updates(self) -> int:
+        """How many updates were set or evaluated so far."""
+        return self._updates
+
+    @property
+    def controls(self) -> bool:
+        """Whether a rule sets updates at all."""
+        return self.rule is not None
+
+    @property
+    def needs_reward(self) -> bool:
+        """Whether the rule is a bandit, so that the host has to compute the reward."""
+        return self.rule is not None and self.rule.needs_reward
+
+    @property
+    def needs_evaluation(self) -> bool:
+        """Whether the rule goes by measurements of updates."""
+        return self.rule is not None and not self.rule.needs_reward
+
+    @property
+    def wants_rows(self) -> bool:
+        """Whether the next `step` evaluates anything."""
+        return self._evaluator is not None and self._evaluator.start is not None
+
+    @property
+    def guards(self) -> bool:
+        """Whether the rule may end an update and undo its last epoch."""
+        return self.rule is not None and self.rule.guards
+
+    @property
+    def kl_stop(self) -> float | None:
+        """The KL at which the rule's guard ends an update, for hosts with such a limit of their own."""
+        limit = None if self.rule is None else self.rule.options.get("kl_stop")
+        return None if limit is None else float(limit)
+
+    @property
+    def marks(self) -> tuple[int, ...]:
+        """The epochs whose gain is measured: the powers of two up to the largest number, and the arms."""
+        arms = self.rule.scheduler.arms if isinstance(self.rule, BanditRule) else (self._epochs,)
+        return marked_epochs(arms)
+
+    def _gains_due(self, update: int) -> bool:
+        """Whether the rollout before this update measures the gains of the one before it."""
+        return self.monitor and bool(self._gains_every) and update > 0 and update % self._gains_every == 0
+
+    @contextmanager
+    def _kept_from_host(self) -> Iterator[None]:
+        """Let an error end the evaluation instead of the training, unless a rule needs the evaluation.
+
+        What is inside is evaluation alone, and its copies are freed: where memory ran out for them, training can go
+        on. Errors of the host's own code are outside, and interrupts are never caught.
+        """
+        try:
+            yield
+        except Exception as error:
+            if self.needs_evaluation:
+                raise
+            text = f"{type(error).__name__}: {error}"
+            self._evaluator = None
+            self._failure = f"Evaluation stopped at update {self._updates}: {text.splitlines()[0].rstrip('.: ')}."
+            warnings.warn(
+                f"adept stopped evaluating the updates of this run, training goes on unchanged: {text}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def rollout(self, build: Callable[[], Rows | None]) -> Rows | None:
+        """Return the rows of the rollout at hand, built if they evaluate anything or the rule's guard needs them."""
+        if self.wants_rows or self.kl_stop is not None:
+            with self._kept_from_host():
+                return build()
+        return None
+
+    def choose_rows(self, rows: int, limit: int | None = None) -> npt.NDArray[np.int64]:
+        """Return which of so many rows evaluate the update, in order: all, or as many random ones as the limit."""
+        limit = self.max_rows if limit is None else limit
+        if rows <= limit:
+            return np.arange(rows, dtype=np.int64)
+        rng = np.random.default_rng(stream_seed(self._seed, "monitor", self._updates))
+        return np.sort(rng.choice(rows, limit, replace=False))
+
+    def step(self, rows: Rows | None = None, *, reward: float | None = None, lr_decay: float = 1.0) -> Settings:
+        """Evaluate the last update on this rollout, set the next one, and copy the parameters as they are.
+
+        `lr_decay` is the factor of the host's learning-rate schedule for the next update, where it has one.
+        """
+        wanted = self.rule is not None and self.rule.wants_slope  # before this rollout tells anything
+        found: Feedback | None = None
+        with self._kept_from_host():
+            found = self._evaluate(rows, wanted=wanted)
+        explained = None if rows is None else rows.explained_variance
+        if found is not None or reward is not None or "kl" in self._last:
+            known = {**self._last, "explained_variance": explained, "reward": reward, "lr_decay": lr_decay}
+            found = replace(found or Feedback(), **known)
+        self.feedback = found = self._pool(found)
+        if self.rule is not None:
+            if found is not None and not wanted:  # monitoring may have measured a slope: it changes no number of a run
+                found = replace(found, slope=UNKNOWN, critic_slope=UNKNOWN)
+            self.settings = self.rule.step(found)
+        self._updates += 1
+        self._history.append(self._row())
+        with self._kept_from_host():
+            self._begin()
+        self._last, self._deployed, self._rule_ended = {}, None, False
+        self._started = time.perf_counter()
+        return self.settings
+
+    def _evaluate(self, rows: Rows | None, *, wanted: bool) -> Feedback | None:
+        """Return the estimates of the last update; None where none are due, or it did not move the policy."""
+        gains = self._gains_due(self._updates)
+        if rows is None or self._evaluator is None or not (gains or wanted or self._every_slope):
+            return None
+        deployed = self._deployed if self._deployed in self.marks else None
+        if deployed is not None:
+            self._evaluator.marked.pop(deployed, None)  # these parameters need no pass
+        found = self._evaluator.evaluate(rows, gains=gains)
+        if found is None or found.kl == 0:
+            return None
+        if gains and deployed is not None:
+            found = replace(found, gain_by_epoch={**found.gain_by_epoch, deployed: found.update_gain})
+        return found
+
+    def _begin(self) -> None:
+        """Copy the parameters before an update that the next rollout evaluates."""
+        if self._evaluator is not None:
+            needed = self.rule is not None and self.rule.needs_slope
+            if self._every_slope or needed or self._gains_due(self._updates):
+                self._evaluator.begin()
+            else:
+                self._evaluator.clear()
+
+    def mark(self, epoch: int) -> None:
+        """Take note that an epoch of the update ended, the first being 1; the last one is the update itself."""
+        if epoch >= self.settings.epochs:
+            self._deployed = epoch
+        due = self._gains_due(self._updates) and epoch in self.marks and epoch < self.settings.epochs
+        if due and self._evaluator is not None and self._evaluator.start is not None:
+            with self._kept_from_host():
+                self._evaluator.mark(epoch)
+
+    def stops(self, kl: float) -> bool:
+        """Say whether the rule's guard ends the update after an epoch with this KL, or undoes the epoch."""
+        self._rule_ended = self.rule is not None and self.rule.stops(kl)
+        return self._rule_ended
+
+    def passes(self, kl: float) -> bool:
+        """Say whether the rule ends the update after an epoch with this KL, which stands."""
+        self._rule_ended = self.rule is not None and self.rule.passes(kl)
+        return self._rule_ended
+
+    def retry(self, kl: float) -> float | None:
+        """Return the factor of the learning rate with which an undone epoch is tried again; None: the update ends."""
+        return None if self.rule is None else self.rule.retry(kl)
+
+    def repeat(self, kl: float) -> float | None:
+        """Return the factor of the learning rate with which the whole update is made again; None: it stays."""
+        factor = None if self.rule is None else self.rule.repeat(kl)
+        if factor is not None and self._evaluator is not None:
+            self._evaluator.marked.clear()
+        return factor
+
+    def finished(
+        self, epochs_done: float, *, kl: float | None = None, clip_fraction: float | None = None, undone: bool = False
+    ) -> None:
+        """Take note of the epochs that the update really did, and of its last epoch's numbers, where they are known.
+
+        Give the KL of an epoch that was undone, too: a KL that is not finite counts as very large.
+        """
+        short = epochs_done < self.settings.epochs - EPSILON
+        whole = abs(epochs_done - round(epochs_done)) < EPSILON
+        self._deployed = round(epochs_done) - undone if whole else None
+        self._last = {"epochs_done": round(epochs_done), "stopped": short and not (self._rule_ended or undone)}
+        if kl is not None:
+            self._last["kl"] = kl if math.isfinite(kl) else LARGEST_NUMBER
+        if clip_fraction is not None and math.isfinite(clip_fraction):
+            self._last["clip_fraction"] = clip_fraction
+        if self._history:
+            self._history[-1]["epochs_done"] = epochs_done
+            self._history[-1]["update_seconds"] = time.perf_counter() - self._started
+
+    def columns(self) -> dict[str, float]:
+        """Return the estimates of the last update and the rule's numbers as columns of a record."""
+        found = {} if self.feedback is None else self.feedback.columns()
+        return found if self.rule is None else found | self.rule.columns(self.settings)
+
+    def metrics(self) -> dict[str, float]:
+        """Return what this rollout adds to the host's log: the columns that are known, and the reward."""
+        reward = None if self.feedback is None else self.feedback.reward
+        numbers = self.columns() | ({} if reward is None else {"reward": reward})
+        return {f"{PREFIX}/{name}": float(value) for name, value in numbers.items() if math.isfinite(value)}
+
+    def update_metrics(self) -> dict[str, float]:
+        """Return what is known once an update is over: the epochs asked for and done."""
+        last = self._history[-1] if self._history else {}
+        if "epochs_done" not in last:
+            return {}
+        return {f"{PREFIX}/{name}": float(last[name]) for name in ("epochs", "epochs_done")}
+
+    def _row(self) -> dict[str, float]:
+        row = {"epochs": float(self.settings.epochs)}
+        if self.needs_evaluation:
+            row["lr_scale"] = self.settings.lr_scale
+        return row if self.feedback is None else row | self.feedback.columns()
+
+    def advice(self) -> Advice:
+        """Return what the updates so far say of the host's epochs and learning rate."""
+        names = dict.fromkeys(name for row in self._history for name in row)
+        found = advise({name: [row.get(name, math.nan) for row in self._history] for name in names})
+        compute = self._call.replace('"hindsight"', '{"name": "hindsight", "optimize_for": "compute"}')
+        found = found.calling(self._call, compute)
+        return replace(found, sentences=(*found.sentences, self._failure)) if self._failure else found
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state, JSON-safe; empty where nothing is chosen.
+
+        Parameters are not in it: the first update after a load is not evaluated, unless the host saves them, too.
+        """
+        if self.rule is None:
+            return {}
+        own = {"updates": self._updates, "deployed": self._deployed, "last": self._last}
+        return {**own, "rule": self.rule.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any], *, forget: str) -> None:
+        """Continue from a state found in the host's checkpoint; `forget` tells how to do without it.
+
+        The state of a run that was only evaluated is empty, and leaves the rule as it is.
+        """
+        if self._evaluator is not None:
+            self._evaluator.clear()  # the parameters that come with the state are not those of the last update
+        if self.rule is None or not state:
+            return
+        try:
+            if not isinstance(state, Mapping) or state.keys() != self.state_dict().keys():
+                raise ValueError(f"{self.rule!r} cannot load {state!r}, which is no state of this version of ADEPT")
+            self.rule.load_state_dict(state["rule"])
+        except ValueError as error:
+            raise ValueError(f"{error}; or {forget} to start it afresh") from error
+        self._updates, self._deployed, self._last = state["updates"], state["deployed"], dict(state["last"])
+
+
+def marked_epochs(arms: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the epochs whose gain is measured: the powers of two up to the largest arm, and the arms."""
+    powers = (2**power for power in range(max(arms).bit_length()))
+    return tuple(sorted({*powers, *arms}))

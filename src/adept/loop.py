@@ -1,0 +1,139 @@
+"""`adept.Hindsight`, the engine for a training loop of one's own: evaluate every update, and set the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from adept.engine import GAINS_EVERY, Engine
+from adept.hindsight.advice import Advice
+from adept.hindsight.estimates import time_groups
+from adept.hindsight.evaluation import CriticRows, LogProbs, ModuleWeights, Rows, as_numpy, explained_variance
+from adept.hindsight.feedback import Feedback
+from adept.rules import HindsightRule, Settings
+from adept.schedulers.validation import real_number
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+class Hindsight:
+    """Evaluate each update on the next rollout, and set epochs and learning-rate factor (scale) of the next update.
+
+    ```
+    hindsight = adept.Hindsight(policy, epochs=10)
+    for iteration in range(iterations):
+        rollout = collect(policy)
+        settings = hindsight.step(lambda: log_prob(policy, rollout), rollout.advantages)
+        update(policy, rollout, settings.epochs, learning_rate * settings.lr_scale)
+    ```
+    Call `step` once per rollout, after collecting it and before updating on it. `mark` after an epoch and `stops`
+    inside the update are optional.
+
+    Args:
+        policy: any PyTorch module; its trainable parameters are evaluated.
+        epochs: epochs per update that the loop was tuned for.
+        control: set epochs and scale. With False the settings are always (epochs, 1), and updates are only evaluated.
+        optimize_for: what the rule saves, "samples" or "compute" (see `adept.rules.HindsightRule`).
+        learning_rate: that of the loop's first update. With `optimize_for="compute"` epochs are then traded for it.
+        host_copy: keep the copies of the parameters on the host, to save device memory; each evaluated policy then
+            costs two transfers.
+        gains_every: iterations between two measurements of gains (`feedback.update_gain`, `gain_by_length`,
+            `gain_by_epoch`). The slope is measured every time, at two forward passes; gains take five more, and one for
+            each epoch marked: the powers of two and the last. 0 means never.
+        options: further options of the rule, such as gain or leak.
+    """
+
+    def __init__(
+        self,
+        policy: nn.Module,
+        epochs: int = 10,
+        *,
+        control: bool = True,
+        optimize_for: str = "samples",
+        learning_rate: float | None = None,
+        host_copy: bool = False,
+        gains_every: int = GAINS_EVERY,
+        **options: Any,
+    ) -> None:
+        self.rule = HindsightRule(epochs, optimize_for=optimize_for, **options)
+        if learning_rate is not None:
+            real_number("learning_rate", learning_rate, above=0, example=3e-4)
+        self._engine = Engine(self.rule if control else None, gains_every=gains_every, call="Hindsight(policy)")
+        self._engine.attach(self.rule.epochs, ModuleWeights(policy, host_copy=host_copy), learning_rate)
+
+    @property
+    def feedback(self) -> Feedback | None:
+        """What the last rollout says of the update before it."""
+        return self._engine.feedback
+
+    @property
+    def settings(self) -> Settings:
+        """What the last call of `step` returned."""
+        return self._engine.settings
+
+    def step(
+        self,
+        log_probs: LogProbs,
+        advantages: npt.ArrayLike,
+        *,
+        values: npt.ArrayLike | None = None,
+        critic: LogProbs | None = None,
+        groups: npt.ArrayLike | None = None,
+    ) -> Settings:
+        """Evaluate the last update on this rollout, and return epochs and scale of the next one.
+
+        Args:
+            log_probs: returns the log-probabilities of the rollout's actions under the present parameters of the
+                policy, one per row, in the order of the advantages. Called several times, with other parameters in
+                place; everything is restored, also when it raises.
+            advantages: of the same rows, as (steps, environments). Flat ones must be in order of time or of
+                environment, not shuffled.
+            values: the critic's predictions for the same rows, if there is a critic and the advantages are not
+                normalised: returns are taken to be their sum. The rule then holds still while the critic is worse
+                than none (explained variance below -¼), for example before any reward is met.
+            critic: returns the critic's predictions for the same rows under the present parameters of the policy, of
+                which it is a part. With `values`, the critic is evaluated as well, and
+                `settings.critic_rate(learning_rate)` is the rate of the parameters that only the critic has.
+            groups: the group of each row, where neither holds; rows of different groups are independent.
+        """
+        errors = as_numpy(advantages)
+        if groups is None:  # (steps, environments), or flat and in order
+            groups = time_groups(len(errors), int(np.prod(errors.shape[1:])))
+        explained, critic_rows = None, None
+        if values is not None:
+            predicted = as_numpy(values).ravel()
+            explained = explained_variance(predicted, predicted + errors.ravel())
+            critic_rows = None if critic is None else CriticRows(critic, predicted, errors.ravel())
+        return self._engine.step(Rows(log_probs, errors, groups, None, explained, critic_rows))
+
+    def mark(self, epoch: int) -> None:
+        """Copy the parameters after an epoch of the update, so that the gain of its first epochs is measured, too."""
+        self._engine.mark(epoch)
+
+    def stops(self, kl: float) -> bool:
+        """Return whether the update must end after an epoch with this approximate KL; always False without control."""
+        return self._engine.stops(kl)
+
+    def finished(self, epochs_done: float) -> None:
+        """Take note of the epochs that the update made; optional, for `metrics` and advice."""
+        self._engine.finished(epochs_done)
+
+    def metrics(self) -> dict[str, float]:
+        """Return numbers for a log, named `adept/…`: feedback on the last update, and the settings of this one."""
+        return self._engine.metrics() | self._engine.update_metrics()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state, JSON-safe; empty without control. The first update after loading is not evaluated."""
+        return self._engine.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state; the update before it was not made here, and is not evaluated."""
+        self._engine.load_state_dict(state, forget="leave it out")
+
+    def advice(self) -> Advice:
+        """Return the advice on learning rate and epochs from the updates so far; `str` gives the text."""
+        return self._engine.advice()

@@ -1,0 +1,188 @@
+"""The contract of rules: from feedback on the last update to the settings of the next one."""
+
+from __future__ import annotations
+
+import copy
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Protocol, SupportsFloat
+
+from adept.hindsight.feedback import Feedback
+from adept.schedulers.validation import whole_number
+
+MAX_CRITIC_RATE = 0.01
+"""Learning rate that a scale of the critic's own does not exceed.
+
+Adam moves a weight by up to its rate per step. At 0.01 that is a twelfth of a typical weight of 64 units (1/√64).
+At 0.03 layers of tanh units saturated on CartPole, and the critic did not recover.
+"""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What one update is made with. A rule sets the first three; a trainer fills in what else its loss reads."""
+
+    epochs: int
+    lr_scale: float = 1.0
+    """factor of the scheduled learning rate"""
+    critic_lr_scale: float | None = None
+    """another factor for the parameters that only the critic has; None: the same"""
+    _: KW_ONLY
+    learning_rate: float = math.nan
+    """scheduled rate × `lr_scale`; NaN: the host's own, as are the next two"""
+    clip_range: float = math.nan
+    entropy_coefficient: float = math.nan
+    augmentation: str | None = None
+    """image augmentation; None where the algorithm augments nothing"""
+    critic_learning_rate: float | None = None
+    """learning rate of the parameters that only the critic has; None: the same"""
+
+    def critic_rate(self, scheduled: float) -> float:
+        """Return the critic's learning rate, given the scheduled one; see `MAX_CRITIC_RATE`."""
+        rate = scheduled * self.lr_scale
+        if self.critic_lr_scale is None:
+            return rate
+        return min(scheduled * self.critic_lr_scale, max(rate, MAX_CRITIC_RATE))
+
+
+class Vector(Protocol):
+    """A flat array or tensor, on any device."""
+
+    def __matmul__(self, other: Any, /) -> Any:
+        """Return the scalar product."""
+
+
+class Rule(ABC):
+    """Set every update from feedback on the last one.
+
+    A new rule implements `step`. Override `_state` and `_restore` if it keeps state, `options` if it has options,
+    `diagnostics` if it has numbers to plot, `stops` if it guards an update, and `adapt` if it sets the learning rate of
+    every gradient step.
+
+    Args:
+        epochs: epochs per update that the rule starts from, K ≥ 1.
+        seed: for rules that draw random numbers.
+    """
+
+    needs_slope: ClassVar[bool] = False
+    """whether the rule needs `Feedback.slope` after every update: two forward passes of the policy"""
+    needs_reward: ClassVar[bool] = False
+    """whether the rule needs `Feedback.reward`; one that does needs nothing else"""
+    guards: ClassVar[bool] = False
+    """whether `stops` may end an update; where the loop can, it then undoes the epoch that went too far"""
+    adapts_minibatches: ClassVar[bool] = False
+    """whether `adapt` sets the learning rate of every gradient step; the trainer alone asks it"""
+    resets_steps: ClassVar[bool] = False
+    """whether Adam's step count starts at 0 with every update, its moments kept; the trainer alone does it"""
+
+    def __init__(self, epochs: int, *, seed: int = 0) -> None:
+        self._epochs = whole_number("epochs", epochs, at_least=1, example=10)
+        self._seed = whole_number("seed", seed, at_least=0, example=0)
+
+    @property
+    def epochs(self) -> int:
+        """The epochs that the rule starts from."""
+        return self._epochs
+
+    @property
+    def options(self) -> Mapping[str, float | str]:
+        """The options of this rule; a saved state can be loaded only with the same ones."""
+        return {}
+
+    def begin(self, learning_rate: float) -> None:  # noqa: B027
+        """Take note of the scheduled learning rate of the first update, where the loop knows it; before any step."""
+
+    @abstractmethod
+    def step(self, feedback: Feedback | None) -> Settings:
+        """Return the settings of the next update, given feedback on the last one (None: there is none)."""
+
+    @property
+    def wants_slope(self) -> bool:
+        """Whether the slope of the last update would count now; where it would not, nobody needs to measure it."""
+        return self.needs_slope
+
+    def stops(self, kl: float) -> bool:
+        """Return whether the update must end after an epoch with this approximate KL."""
+        return False
+
+    def retry(self, kl: float) -> float | None:
+        """Return the factor of the learning rate with which an undone epoch is tried again; None: the update ends."""
+        return None
+
+    def repeat(self, kl: float) -> float | None:
+        """Return the factor of the learning rate with which the whole update is made again; None: it stays."""
+        return None
+
+    def passes(self, kl: float) -> bool:
+        """Return whether the update is long enough after an epoch with this approximate KL."""
+        return False
+
+    def adapt(self, rate: float, *, kl: SupportsFloat, gradient: Vector, direction: Vector | None) -> float:
+        """Return the learning rate of the next gradient step, given that of the one before.
+
+        At the first step of an update `rate` is the scheduled learning rate times `Settings.lr_scale`.
+
+        Args:
+            rate: learning rate of the step before.
+            kl: the minibatch's approximate KL before the step, mean (ρ - 1) - ln ρ.
+            gradient: the gradient of all parameters, clipped.
+            direction: Adam's last step over its learning rate, -m̂/(√v̂ + ε); None before the first.
+        """
+        return rate
+
+    def require_updates(self) -> None:
+        """Raise `ValueError` if this rule acts within updates, which only the trainer lets it do."""
+        if self.adapts_minibatches or self.resets_steps:
+            raise ValueError(
+                f"{self!r} acts on every gradient step, which only `adept train` and studies let it do; "
+                "use a rule that acts once per update, such as 'kl-rate' or 'hindsight'"
+            )
+
+    def diagnostics(self) -> dict[str, float]:
+        """Return numbers to plot, by name."""
+        return {}
+
+    def columns(self, settings: Settings) -> dict[str, float]:
+        """Return the rule's numbers and its last settings as columns of a record."""
+        own = settings.critic_lr_scale
+        scales = {"lr_scale": settings.lr_scale, "critic_lr_scale": settings.lr_scale if own is None else own}
+        return {f"rule_{name}": value for name, value in self.diagnostics().items()} | scales
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything that the future settings depend on, as JSON-safe values."""
+        return {
+            "rule": type(self).__name__,
+            "epochs": self.epochs,
+            "options": dict(self.options),
+            "state": self._state(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state; on one of another rule or version, raise `ValueError` and change nothing."""
+        mine, restored = self.state_dict(), copy.deepcopy(self)
+        try:
+            for key in ("rule", "epochs", "options"):
+                if state[key] != mine[key]:
+                    raise ValueError(f"it has {key} {state[key]!r}, this one {mine[key]!r}")
+            restored._restore(state["state"])
+            if restored._state() != state["state"]:
+                raise ValueError(f"it is {state['state']!r}, a state of today looks like {mine['state']!r}")
+        except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
+            raise ValueError(
+                f"cannot load this state into {self!r}: {error}; nothing was changed, load what `state_dict` of the "
+                "same rule, with the same epochs and options, returned"
+            ) from error
+        self.__dict__.update(restored.__dict__)
+
+    def _state(self) -> dict[str, Any]:
+        """Return the rule's own state, JSON-safe, under the same keys at all times."""
+        return {}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:  # noqa: B027
+        """Set the rule's own state from what `_state` returned."""
+
+    def __repr__(self) -> str:
+        options = "".join(f", {name}={value!r}" for name, value in self.options.items())
+        return f"{type(self).__name__}({self.epochs}{options})"

@@ -1,0 +1,219 @@
+"""The trainer's adapter of the engine: rows of its rollouts, its learning-rate schedule, augmentations, state."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from adept.algorithms import ALGORITHMS
+from adept.algorithms.learner import Learner, load_network
+from adept.config import Config
+from adept.engine import Engine
+from adept.envs.base import Array
+from adept.hindsight.estimates import time_groups
+from adept.hindsight.evaluation import LENGTHS, CriticRows, Rows
+from adept.hindsight.feedback import Feedback
+from adept.rollout import Rollout
+from adept.rules import Settings
+from adept.schedulers import Scheduler, make_scheduler
+from adept.seeding import stream_seed
+
+
+class LearnerWeights:
+    """A learner's parameters, one flat vector, as an evaluator copies and exchanges them."""
+
+    def __init__(self, learner: Learner) -> None:
+        self._learner = learner
+
+    def copy(self) -> Tensor:
+        """Return a copy of the present parameters."""
+        return self._learner.parameters()
+
+    def current(self) -> AbstractContextManager[None]:
+        """Leave the present parameters in place: a learner's forward passes change nothing."""
+        return nullcontext()
+
+    def at(self, copied: Tensor) -> AbstractContextManager[None]:
+        """Put other parameters in place for a while."""
+        return self._learner.at(copied)
+
+    def interpolate(self, start: Tensor, share: float) -> AbstractContextManager[None]:
+        """Put start + share·(present - start) in place for a while."""
+        return self._learner.at(start + share * (self._learner.parameters() - start))
+
+
+def preset_settings(config: Config, epochs: int, learning_rate: float) -> Settings:
+    """Return the settings of a configuration for so many epochs at a learning rate."""
+    augmentation = config.augmentation if ALGORITHMS[config.algo].augmentations else None
+    return Settings(
+        epochs,
+        learning_rate=learning_rate,
+        clip_range=config.clip_range,
+        entropy_coefficient=config.entropy_coefficient,
+        augmentation=augmentation,
+    )
+
+
+class TrainerEngine(Engine):
+    """The engine of a run of the trainer.
+
+    | setting | who sets it |
+    | --- | --- |
+    | epochs | the rule, or a bandit credited with the rollout's return |
+    | learning_rate, critic_learning_rate | the preset × the schedule over iterations × the rule's scales |
+    | clip_range, entropy_coefficient | the preset |
+    | augmentation | the preset; or the augmentation scheduler, a second bandit credited alike (UCB-DrAC) |
+
+    Gains are measured every `monitor_interval` iterations if the run is monitored, slopes with them and where the rule
+    needs them. Where the rule needs every slope, at most as many rows are used as cost a twelfth of the preset's
+    update: the slope's two passes are two thirds of an epoch, so that is K/8 of a rollout.
+    """
+
+    sees_gradients: ClassVar[bool] = True
+
+    def __init__(self, config: Config, learner: Learner) -> None:
+        rule = config.rule(stream_seed(config.seed, "scheduler"))
+        rows = min(config.monitor_rows, config.batch_size)
+        super().__init__(
+            rule,
+            gains_every=config.monitor_interval if config.monitor else 0,
+            rows=min(rows, max(1, config.batch_size * max(config.choices) // 8)) if rule.needs_slope else rows,
+            every_slope=False,
+            seed=config.seed,
+        )
+        self.attach(max(config.choices), LearnerWeights(learner), config.learning_rate)
+        self._config, self._learner = config, learner
+        self._measures = config.monitor or rule.needs_slope
+        self._augmentations = ALGORITHMS[config.algo].augmentations
+        self._augmentation = config.augmentation if self._augmentations else None
+        self.augmentation_scheduler: Scheduler[str] | None = None
+        if self._augmentations and config.augmentation_scheduler:
+            self.augmentation_scheduler = make_scheduler(
+                config.augmentation_scheduler, self._augmentations, paper=True,
+                seed=stream_seed(config.seed, "scheduler", 1), **config.augmentation_scheduler_options,
+            )  # fmt: skip
+        self.policy_passes = 0
+        """forward passes of the policy over `max_rows` rows, in the last call of `plan`"""
+        self.values_passes = 0
+        """the same of the critic"""
+        self.monitor_seconds = 0.0
+
+    def plan(self, rollout: Rollout) -> Settings:
+        """Evaluate the last update on this rollout, credit the bandits, and return the settings of the next update."""
+        config, reward = self._config, self.reward(rollout)
+        decayed = 1 - self.updates / config.iterations if config.learning_rate_decay else 1.0
+        scheduled = config.learning_rate * decayed
+        self.policy_passes = self.values_passes = 0
+        rows = self._rows(rollout) if self.needs_evaluation or self._gains_due(self.updates) else None
+        chosen = self.step(rows, reward=reward if self.needs_reward else None, lr_decay=decayed)
+        if self.augmentation_scheduler is not None:
+            self._augmentation = self.augmentation_scheduler.step(reward)
+        self.settings = replace(
+            preset_settings(config, chosen.epochs, scheduled * chosen.lr_scale),
+            lr_scale=chosen.lr_scale,
+            critic_lr_scale=chosen.critic_lr_scale,
+            augmentation=self._augmentation,
+            critic_learning_rate=None if chosen.critic_lr_scale is None else chosen.critic_rate(scheduled),
+        )
+        return self.settings
+
+    def reward(self, rollout: Rollout) -> float | None:
+        """Return what the bandits' previous choices are credited with; None where no episode tells."""
+        if self._config.reward_source == "gae-return":
+            return rollout.mean_return
+        returns = rollout.episode_returns
+        return math.fsum(returns) / len(returns) if returns else None
+
+    def _rows(self, rollout: Rollout) -> Rows:
+        rows = self.choose_rows(self._config.batch_size)
+        whole = len(rows) == self._config.batch_size
+        chosen = None if whole else torch.from_numpy(rows).to(rollout.returns.device)
+
+        def column(values: Tensor) -> Array:
+            found: Array = values.cpu().numpy()
+            return found if whole else found[rows]
+
+        def log_probs() -> Tensor:
+            self.policy_passes += 1
+            return self._learner.log_probs(rollout, chosen)
+
+        def values() -> Tensor:
+            self.values_passes += 1
+            return self._learner.values(rollout, chosen)
+
+        advantages = column(rollout.advantages)
+        return Rows(
+            log_probs,
+            advantages,
+            time_groups(self._config.rollout_length, self._config.environments)[rows],
+            column(rollout.log_probs),
+            rollout.explained_variance,
+            CriticRows(values, column(rollout.values), advantages),
+        )
+
+    def _evaluate(self, rows: Rows | None, *, wanted: bool) -> Feedback | None:
+        started = time.perf_counter()
+        try:
+            return super()._evaluate(rows, wanted=wanted)
+        finally:
+            self.monitor_seconds = time.perf_counter() - started
+
+    def columns(self) -> dict[str, float]:
+        """Return the numbers behind the present settings, always the same columns; NaN where nothing was measured."""
+        assert self.rule is not None
+        columns = self.rule.columns(self.settings)
+        if self._augmentation is not None:
+            columns["augmentation"] = self._augmentations.index(self._augmentation)
+        if self.augmentation_scheduler is not None:
+            numbers = self.augmentation_scheduler.diagnostics()
+            columns |= {f"augmentation_{name}": value for name, value in numbers.items()}
+        if not self._measures:
+            return columns
+        gains = (*(f"gain/{epoch}" for epoch in self.marks), *(f"gain/x{length:g}" for length in LENGTHS))
+        names = ("slope", "slope_z", "critic_slope", "critic_slope_z", "update_gain", *gains)
+        found = {} if self.feedback is None else self.feedback.columns()
+        measured = {name: found.get(name, math.nan) for name in names}
+        return {**columns, **measured, "monitor_seconds": self.monitor_seconds}
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return the state, and the parameters that the next rollout evaluates by the names of the network's."""
+        values = self.state_dict()
+        if self.augmentation_scheduler is not None:
+            bandit = self.augmentation_scheduler.state_dict()
+            values["augmenter"] = {"augmentation": self._augmentation, "scheduler": bandit}
+        arrays: dict[str, Array] = {}
+        for key, copied in self._copied():
+            with self._learner.at(copied):
+                for name, parameter in self._learner.network.named_parameters():
+                    arrays[f"{key}/network/{name}"] = parameter.detach().cpu().numpy().copy()
+        return {**values, "copied": [key for key, _ in self._copied()]}, arrays
+
+    def load(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
+        """Continue from a saved state, of whichever learner."""
+        own = {name: value for name, value in values.items() if name not in ("augmenter", "copied")}
+        self.load_state_dict(own, forget="start the run again")
+        if self.augmentation_scheduler is not None:
+            self.augmentation_scheduler.load_state_dict(values["augmenter"]["scheduler"])
+            self._augmentation = values["augmenter"]["augmentation"]
+        assert self._evaluator is not None
+        for key in values["copied"]:
+            named = {name.removeprefix(f"{key}/"): each for name, each in arrays.items() if name.startswith(f"{key}/")}
+            with self._learner.at(self._learner.parameters()):
+                load_network(self._learner.network, named)
+                copied = self._learner.parameters()
+            if key == "start":
+                self._evaluator.start = copied
+            else:
+                self._evaluator.marked[int(key)] = copied
+
+    def _copied(self) -> Iterator[tuple[str, Tensor]]:
+        if self._evaluator is not None and self._evaluator.start is not None:
+            yield "start", self._evaluator.start
+            yield from ((str(epoch), copied) for epoch, copied in self._evaluator.marked.items())

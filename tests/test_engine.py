@@ -1,0 +1,395 @@
+"""The engine by itself, on a policy of two numbers."""
+
+import math
+import pickle
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from adept import UCB
+from adept.engine import Engine, marked_epochs
+from adept.hindsight import Estimate, Feedback, time_groups
+from adept.hindsight.advice import advise
+from adept.hindsight.evaluation import ModuleWeights, Rows, explained_variance
+from adept.rules import KLRate
+from tests.integrations.recording import Scripted
+
+
+class Policy(torch.nn.Module):
+    """A softmax over two actions, whatever the state."""
+
+    def __init__(self):
+        super().__init__()
+        self.logits = torch.nn.Parameter(torch.zeros(2))
+
+    def rows(self, seed):
+        rng = np.random.default_rng(seed)
+        actions = torch.as_tensor(rng.integers(0, 2, 64))
+        advantages = np.where(actions.numpy() == 0, 1.0, -1.0) + rng.normal(size=64)
+        deployed = torch.log_softmax(self.logits.detach(), 0)[actions].numpy()
+        return Rows(lambda: torch.log_softmax(self.logits, 0)[actions], advantages, time_groups(8, 8), deployed)
+
+    def update(self, engine, epochs, step=0.01):
+        for epoch in range(1, epochs + 1):
+            with torch.no_grad():
+                self.logits += torch.tensor([step, 0.0])
+            if epoch < epochs:
+                engine.mark(epoch)
+        engine.finished(epochs)
+
+
+def monitored(given=None, epochs=3, **options):
+    policy, engine = Policy(), Engine(given, **options)
+    engine.attach(epochs, ModuleWeights(policy))
+    return policy, engine
+
+
+def test_rows_are_drawn_anew_for_every_update_up_to_a_limit():
+    engine = monitored(rows=4)[1]
+    assert engine.choose_rows(4).tolist() == [0, 1, 2, 3]
+    first = engine.choose_rows(1000)
+    assert len(set(first)) == 4
+    assert first.tolist() == sorted(first)
+    assert engine.choose_rows(1000).tolist() == first.tolist()
+    assert len(engine.choose_rows(1000, 9)) == 9
+    engine.step()
+    assert engine.choose_rows(1000).tolist() != first.tolist()
+    other = monitored(rows=4, seed=1)[1]
+    assert other.choose_rows(1000).tolist() != first.tolist()
+
+
+def test_every_row_is_chosen_alike():
+    engine = monitored(rows=8)[1]
+    times = np.zeros(32)
+    for _ in range(2000):
+        times[engine.choose_rows(32)] += 1
+        engine._updates += 1
+    # Each row is chosen with probability 1/4: 500 times, with a standard deviation of √(2000·¼·¾) = 19.4.
+    assert np.abs(times - 500).max() < 5 * 19.4
+
+
+def test_marked_epochs():
+    assert marked_epochs((1,)) == (1,)
+    assert marked_epochs((10,)) == (1, 2, 4, 8, 10)
+    assert marked_epochs((4, 2, 1)) == (1, 2, 4)
+    assert marked_epochs((5, 3)) == (1, 2, 3, 4, 5)
+
+
+def test_explained_variance():
+    assert explained_variance([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]) == 1.0
+    assert explained_variance([5.0, 5.0], [1.0, 3.0]) == 0.0  # a constant explains nothing, whatever it is
+    assert explained_variance([3.0, 1.0], [1.0, 3.0]) == pytest.approx(1 - 4 / 1)
+    assert explained_variance([3.0, 1.0], [2.0, 2.0]) is None
+
+
+def test_advice_alone_never_chooses():
+    policy, engine = monitored(gains_every=1)
+    for seed in range(12):
+        choice = engine.step(rows=policy.rows(seed) if engine.wants_rows else None)
+        assert (choice.epochs, choice.lr_scale) == (3, 1.0)
+        policy.update(engine, 3)
+    assert not engine.controls
+    assert engine.state_dict() == {}
+    found = engine.advice()
+    assert found.whole.direction == "short"  # every step is in the right direction, and small
+    assert 'attach(…, "hindsight")' in str(found)
+
+
+def test_metrics_name_what_is_known():
+    policy, engine = monitored(gains_every=2)
+    assert engine.step().epochs == 3
+    assert engine.metrics() == {}
+    policy.update(engine, 3)
+    assert engine.update_metrics() == {"adept/epochs": 3.0, "adept/epochs_done": 3.0}
+    engine.step(rows=policy.rows(1))
+    assert set(engine.metrics()) == {"adept/slope", "adept/slope_z", "adept/update_kl"}
+    policy.update(engine, 3)
+    engine.step(policy.rows(2))
+    numbers = engine.metrics()
+    assert {"adept/update_gain", "adept/update_gain_error", "adept/gain/1", "adept/gain/2"} < set(numbers)
+    assert {"adept/gain/x0.5", "adept/gain/x1.5", "adept/gain/x2"} < set(numbers)
+    assert numbers["adept/gain/3"] == numbers["adept/update_gain"], "the last epoch is the update"
+    assert all(map(math.isfinite, numbers.values()))
+
+
+def test_an_update_that_ended_early_is_the_epoch_it_ended_with():
+    policy, engine = monitored(gains_every=1, epochs=4)
+    engine.step()
+    policy.update(engine, 2)
+    engine.step(policy.rows(0))
+    assert engine.feedback.gain_by_epoch == {1: engine.feedback.gain_by_epoch[1], 2: engine.feedback.update_gain}
+    policy.update(engine, 2)
+    engine.finished(2.5)  # in the midst of an epoch: the second one is no longer the deployed policy
+    engine._evaluator.mark(2)
+    engine.step(policy.rows(1))
+    assert set(engine.feedback.gain_by_epoch) == {1, 2}
+
+
+def test_a_bandit_sets_epochs_and_a_rule_lr_scales():
+    policy, engine = monitored([5, 1])
+    assert [engine.step(reward=reward).epochs for reward in (None, 1.0)] == [5, 1]
+    assert engine.settings.lr_scale == 1.0
+    assert engine.metrics()["adept/arm_choices/5"] == 1.0
+    assert engine.metrics()["adept/reward"] == 1.0
+    policy, engine = monitored("hindsight")
+    lr_scales = []
+    for seed in range(10):
+        lr_scales.append(engine.step(rows=policy.rows(seed) if engine.wants_rows else None).lr_scale)
+        policy.update(engine, 3)
+    assert lr_scales[:1] == [1.0]
+    assert lr_scales[-1] > 1.5, "steps in the right direction get longer"
+    assert engine.metrics()["adept/lr_scale"] == lr_scales[-1]
+    assert engine.kl_stop == 0.1
+
+
+def test_what_several_learners_saw_is_pooled():
+    scripted, pooled = Scripted([(1, 1.0)]), Feedback(slope=Estimate(3.0, 1.0), kl=0.5)
+    asked = []
+    policy, engine = monitored(scripted, pool=lambda feedback: asked.append(feedback) or pooled)
+    engine.step()
+    policy.update(engine, 1)
+    engine.step(replace(policy.rows(0), explained_variance=0.5))
+    assert asked[0] is None, "a learner that knows nothing is asked too"
+    assert asked[1].slope.known
+    assert (asked[1].explained_variance, asked[1].epochs_done) == (0.5, 1)
+    assert scripted.feedback[1] == engine.feedback == pooled
+    assert engine.metrics()["adept/slope_z"] == 3.0
+
+
+def test_states_are_the_rules():
+    policy, engine = monitored("hindsight")
+    for seed in range(5):
+        engine.step(rows=policy.rows(seed) if engine.wants_rows else None)
+        policy.update(engine, 3)
+    twin = monitored("hindsight")[1]
+    twin.load_state_dict(engine.state_dict(), forget="delete it")
+    assert twin.step().lr_scale == engine.settings.lr_scale, "the first update after a load is not judged"
+    engine.load_state_dict(engine.state_dict(), forget="delete it")
+    assert not engine.wants_rows, "nor is the step from one set of parameters to a loaded one an update"
+    engine.load_state_dict({}, forget="delete it")  # of a run that was only judged
+    with pytest.raises(ValueError, match="or delete it to start it afresh"):
+        monitored("hindsight", epochs=4)[1].load_state_dict(engine.state_dict(), forget="delete it")
+
+
+DATA = [[3, 1, 2], "round-robin", "kl-rate", {"name": "thompson", "arms": [3, 1, 2]}, {"name": "ucb", "scale": None}]
+
+
+@pytest.mark.parametrize("given", DATA, ids=str)
+def test_a_state_is_kept_for_the_first_meeting_with_the_host(given):
+    """Tianshou tells its epochs with the first update, after a checkpoint was loaded."""
+    engine = monitored(given, epochs=4)[1]
+    for reward in (None, 1.0, 3.0, 2.0, 5.0):
+        engine.step(reward=reward)
+    twin = Engine(given)
+    assert twin.waits, "a rule given as data is built once the host's epochs are known"
+    twin.attach(4, ModuleWeights(Policy()))
+    assert not twin.waits
+    twin.load_state_dict(engine.state_dict(), forget="delete it")
+    assert twin.state_dict() == engine.state_dict()
+    for given in (None, UCB([3, 1]), KLRate(3)):
+        assert not Engine(given).waits
+
+
+@pytest.mark.parametrize(
+    "given", [[3, 1, 2], {"name": "ucb", "arms": [3, 1, 2]}, {"name": "kl-rate", "epochs": 3}], ids=str
+)
+def test_a_rule_that_does_not_depend_on_the_hosts_epochs_outlives_a_change_of_them(given):
+    policy, engine = monitored(given, epochs=4)
+    for reward in (None, 1.0, 3.0):
+        engine.step(reward=reward)
+    state = engine.state_dict()
+    early = Engine(given)
+    early.load_state_dict(state, forget="delete it")  # by a host that does not ask whether it should wait
+    for each in (engine, early):
+        each.attach(5, ModuleWeights(policy))
+        assert each.state_dict() == state
+    assert monitored("ucb", epochs=4)[1].rule.scheduler.arms == (4, 2, 1)
+    depends = monitored("ucb", epochs=4)[1]
+    depends.attach(6, ModuleWeights(policy))
+    assert depends.rule.scheduler.arms == (6, 3, 1)
+
+
+def test_another_run_starts_from_nothing():
+    for given in (None, "kl-rate", [3, 1]):
+        policy, engine = monitored(given)
+        for seed in range(3):
+            engine.step(reward=float(seed) if engine.needs_reward else None, rows=policy.rows(seed))
+            policy.update(engine, engine.settings.epochs)
+        engine.restart()
+        engine.attach(3, ModuleWeights(policy))
+        assert engine.state_dict() == monitored(given)[1].state_dict()
+        assert not engine.wants_rows
+        assert engine.metrics() == engine.update_metrics() == {} or given is not None
+        assert engine.advice().whole.updates == 0
+        assert engine.step(reward=1.0).epochs == 3, "nobody is credited"
+
+
+def test_an_object_that_chose_for_another_run_is_refused():
+    engine = monitored(UCB([3, 1]))[1]
+    engine.restart()  # it chose nothing yet
+    engine.step(reward=None)
+    with pytest.raises(ValueError, match=r"UCB\(\[3, 1\].*has chosen for another model.*a new one for each model"):
+        engine.restart()
+    engine.restart(loads=True)  # the state of the other run is about to take the place of this one's
+
+
+class Broken(RuntimeError):
+    """Of a policy that cannot be judged."""
+
+
+def fails(error, policy, seed=0):
+    def raises():
+        with torch.no_grad():
+            policy.logits += 7.0
+        torch.rand(3)
+        policy.eval()
+        raise error
+
+    return replace(policy.rows(seed), log_probs=raises)
+
+
+def test_an_error_in_an_evaluation_ends_the_evaluation_and_not_the_training():
+    policy, engine = monitored(gains_every=1)
+    for seed in range(2):
+        engine.step(rows=policy.rows(seed) if engine.wants_rows else None)
+        policy.update(engine, 3)
+    before, generator = policy.logits.detach().clone(), torch.random.get_rng_state()
+    with pytest.warns(RuntimeWarning, match="stopped evaluating.*training goes on.*Broken: no such method"):
+        assert engine.step(rows=fails(Broken("no such method"), policy)).epochs == 3
+    assert torch.equal(policy.logits, before), "the parameters are back"
+    assert torch.equal(torch.random.get_rng_state(), generator)
+    assert policy.training
+    assert engine.feedback is None
+    assert engine.metrics() == {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for seed in range(3):
+            policy.update(engine, 3)
+            engine.attach(3, ModuleWeights(policy))  # as hosts do that tell their epochs with every update
+            assert not engine.wants_rows
+            assert engine.rollout(lambda: 1 / 0) is None, "nobody looks at the rollout any more"
+            engine.step(rows=policy.rows(seed))
+            assert engine.feedback is None
+    assert str(engine.advice()) == (
+        "Only 1 update was judged: too few to say anything. Evaluation stopped at update 2: Broken: no such method."
+    )
+    engine.restart()
+    engine.attach(3, ModuleWeights(policy))
+    assert "stopped" not in str(engine.advice()), "the next run is judged again"
+    engine.step()
+    assert engine.wants_rows
+
+
+def test_errors_of_every_part_of_evaluation_are_kept_from_the_host(monkeypatch):
+    policy, engine = monitored(gains_every=1)
+    engine.step()
+    with pytest.warns(RuntimeWarning, match="division by zero"):
+        assert engine.rollout(lambda: 1 / 0) is None
+    policy, engine = monitored(gains_every=1)
+    engine.step()
+    monkeypatch.setattr(ModuleWeights, "copy", lambda self: 1 / 0)
+    with pytest.warns(RuntimeWarning, match="division by zero"):
+        policy.update(engine, 3)
+    policy, engine = monitored()
+    with pytest.warns(RuntimeWarning, match="division by zero"):
+        engine.step()
+
+
+def test_memory_that_ran_out_for_copies_is_given_back():
+    policy, engine = monitored()
+    engine.step()
+    with pytest.warns(RuntimeWarning, match="MemoryError"):
+        engine.step(rows=fails(MemoryError(), policy))
+    assert engine._evaluator is None
+    assert str(engine.advice()).endswith("Evaluation stopped at update 1: MemoryError.")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_what_is_meant_for_the_host_reaches_it(error):
+    policy, engine = monitored()
+    engine.step()
+    with pytest.raises(error):
+        engine.step(rows=fails(error(), policy))
+    assert engine.wants_rows
+
+
+def test_with_a_rule_errors_raise():
+    policy, engine = monitored("hindsight")
+    engine.step()
+    with pytest.raises(Broken):
+        engine.step(rows=fails(Broken(), policy))
+    with pytest.raises(ZeroDivisionError):
+        engine.rollout(lambda: 1 / 0)
+
+
+def test_a_bandit_goes_on_without_being_judged():
+    policy, engine = monitored([3, 1])
+    engine.step(reward=None)
+    with pytest.warns(RuntimeWarning, match="training goes on"):
+        engine.step(reward=1.0, rows=fails(Broken(), policy))
+    assert engine.rule.state_dict() != monitored([3, 1])[1].rule.state_dict()
+    assert not engine.wants_rows
+
+
+def test_an_update_that_did_not_move_says_nothing():
+    policy, engine = monitored({"name": "hindsight", "optimize_for": "compute"})
+    engine.step()
+    engine.finished(3)
+    engine.step(rows=policy.rows(0))  # nothing was trained in between
+    assert engine.feedback is None
+    assert "slope_z" not in engine._history[-1]
+    assert engine.rule.state_dict()["state"]["saved"] == 0
+
+
+def test_an_engine_can_be_pickled():
+    assert pickle.loads(pickle.dumps(Engine("hindsight"))).rule.epochs == 1
+
+
+def test_the_rollout_is_looked_at_where_it_is_judged_or_guarded():
+    policy, engine = monitored()
+    assert engine.rollout(lambda: policy.rows(0)) is None, "there is no update before the first"
+    engine.step()
+    assert engine.rollout(lambda: policy.rows(0)) is not None
+    guarded = monitored("hindsight")[1]
+    assert guarded.rollout(lambda: policy.rows(0)) is not None, "its guard compares with it"
+
+
+@pytest.mark.parametrize("given", ["usb", 7, UCB(["a", "b"])])
+def test_what_cannot_choose_is_refused_at_once(given):
+    with pytest.raises(ValueError, match=r"unknown scheduler or rule|a rule is a Rule|a number of epochs"):
+        Engine(given)
+
+
+@pytest.mark.parametrize("options", [{"rows": 0}, {"gains_every": -1}, {"rows": 1.5}])
+def test_options_are_checked(options):
+    with pytest.raises(ValueError, match="must be a whole number"):
+        Engine(**options)
+
+
+def test_advice_speaks_of_the_host(monkeypatch):
+    found = advise({})
+    words = "Try `--scheduler hindsight`.", "Try 2 epochs, or `--scheduler hindsight --optimize-for compute`."
+    monkeypatch.setattr("adept.engine.advise", lambda columns: replace(found, sentences=words))
+    assert Engine(call='attach(agent, "hindsight")').advice().sentences == (
+        'Try `attach(agent, "hindsight")`.',
+        'Try 2 epochs, or `attach(agent, {"name": "hindsight", "optimize_for": "compute"})`.',
+    )
+
+
+def test_the_command_line_is_not_in_any_advice():
+    """Gains that saturate after the second of four epochs, and steps that stop short: both kinds of sentences."""
+    engine = Engine()
+    update = {"epochs": 4, "epochs_done": 4, "update_gain": 0.1}
+    engine._history = [
+        update
+        | {"slope_z": 2 + 0.1 * (n % 2), "gain/x2": 0.2 + 0.01 * (n % 3)}
+        | {"gain/1": 0.05 + 0.001 * (n % 2), "gain/2": 0.1 + 0.001 * (n % 3), "gain/3": 0.1 - 0.001 * (n % 2)}
+        for n in range(30)
+    ]
+    said = str(engine.advice())
+    assert "stop short" in said
+    assert "Epochs 3 to 4 add" in said
+    assert "--" not in said

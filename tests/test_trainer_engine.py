@@ -1,0 +1,404 @@
+"""The trainer's engine: who sets what, and that monitoring changes no number of a run, resumes exactly, is counted."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+from adept.config import Config, Execution
+from adept.hindsight.estimates import UNKNOWN, Estimate, critic_slope, gain, slope, time_groups
+from adept.hindsight.feedback import Feedback
+from adept.rollout import Rollout
+from adept.rules import RULES, Rule, Settings
+from adept.trainer_engine import TrainerEngine
+from adept.training import Record, Trainer
+from tests.fast.cases import make_config
+
+CASES = {
+    "discrete": {"env": "gymnasium/tiny/Identity-v0"},
+    "continuous": {"env": "gymnasium/tiny/Follow-v0", "entropy_coefficient": 0.0},
+    "drac": {
+        "env": "gymnasium/tiny/Picture-v0",
+        "algo": "drac",
+        "environments": 2,
+        "rollout_length": 16,
+        "steps": 96,
+        "minibatch_size": 16,
+    },
+}
+
+
+def config(case: str, **settings: Any) -> Config:
+    base: dict[str, Any] = {
+        "environments": 8, "rollout_length": 32, "minibatch_size": 64, "steps": 1792, "scheduler": "fixed",
+        "epochs": 3, "learning_rate": 3e-3, "monitor_every": 2,
+    }  # fmt: skip
+    return Config(**base | CASES[case] | settings)
+
+
+def run(settings: Config, fast: bool = False) -> list[Record]:
+    trainer = Trainer(settings, Execution(fast=fast))
+    records = list(trainer)
+    trainer.close()
+    return records
+
+
+def columns(records: list[Record], *, without: tuple[str, ...] = ()) -> dict[str, list[str]]:
+    """The columns as text, which compares NaN, but the clock's."""
+    names = [name for name in records[0] if "seconds" not in name and name not in without]
+    return {name: [repr(record[name]) for record in records] for name in names}
+
+
+@pytest.mark.parametrize(
+    ("case", "fast"),
+    [("discrete", True), ("discrete", False), ("continuous", True), ("continuous", False), ("drac", False)],
+)
+def test_monitoring_changes_no_other_number(case: str, fast: bool) -> None:
+    monitored, plain = run(config(case), fast), run(config(case, monitor=False), fast)
+    assert list(plain[0]) == [name for name in monitored[0] if name in plain[0]]
+    gains = {"gain/1", "gain/2", "gain/3", "gain/x0.5", "gain/x1.5", "gain/x2"}
+    added = {"slope", "slope_z", "critic_slope", "critic_slope_z", "update_gain", *gains}
+    assert monitored[0].keys() - plain[0].keys() == added | {"monitor_seconds"}
+    here = columns(monitored, without=("flops", *added))
+    assert here == columns(plain, without=("flops",))
+    measured = [math.isfinite(record["update_gain"]) for record in monitored]
+    assert measured == [index > 0 and index % 2 == 0 for index in range(len(monitored))]
+    assert any(measured)
+    for record in monitored[2::2]:
+        assert all(math.isfinite(record[name]) for name in added)
+        assert record["gain/3"] == record["update_gain"]
+
+
+def test_the_columns_are_those_of_the_estimates() -> None:
+    trainer = Trainer(config("discrete", monitor_every=1), Execution(fast=False))
+    parameters, rollouts = [], []
+    collect = trainer.collector.collect
+
+    def remember() -> Any:
+        parameters.append(trainer.learner.parameters())
+        rollouts.append(copy.deepcopy(collect()))
+        return rollouts[-1]
+
+    trainer.collector.collect = remember  # type: ignore[method-assign]
+    records = list(trainer)
+    start, now, rollout = parameters[3], parameters[4], rollouts[4]
+    groups = time_groups(32, 8)
+
+    def at(length: float) -> torch.Tensor:
+        with trainer.learner.at(start + length * (now - start)):
+            return trainer.learner.log_probs(rollout).double()
+
+    advantages = rollout.advantages
+    found = slope(at(1.25), at(0.75), advantages, groups)
+    assert records[4]["slope"] == pytest.approx(found.value, rel=1e-6)
+    assert records[4]["slope_z"] == pytest.approx(found.z, rel=1e-6)
+    with trainer.learner.at(start):
+        before = trainer.learner.values(rollout).double()
+    critic = critic_slope(before, rollout.values, rollout.returns - rollout.values, groups)
+    assert records[4]["critic_slope"] == pytest.approx(critic.value, rel=1e-4)
+    assert records[4]["critic_slope_z"] == pytest.approx(critic.z, rel=1e-4)
+    for name, length in (("update_gain", 1.0), ("gain/x0.5", 0.5), ("gain/x2", 2.0)):
+        expected = gain(at(length), at(1.0), advantages, groups, over=at(0.0)).value
+        assert records[4][name] == pytest.approx(expected, rel=1e-3, abs=1e-6)
+
+
+CHOSEN: tuple[dict[str, Any], ...] = (
+    {},
+    {"scheduler": "hindsight"},
+    {"scheduler": "kl-rate"},
+    {"scheduler": "ucb", "epochs": 0},
+)
+
+
+@pytest.mark.parametrize(
+    ("case", "fast", "settings"),
+    [*(("continuous", fast, rule) for fast in (True, False) for rule in CHOSEN), ("drac", False, {"steps": 160})],
+    ids=str,
+)
+@pytest.mark.parametrize("stop", [3, 4])
+def test_resumes_exactly(case: str, fast: bool, settings: dict[str, Any], stop: int) -> None:
+    wanted = config(case, monitor_rows=100, **settings)
+    whole = columns(run(wanted, fast))
+    first = Trainer(wanted, Execution(fast=fast))
+    records = []
+    for record in first:
+        records.append(record)
+        if record["iteration"] == stop:
+            break
+    saved = copy.deepcopy(first.state())
+    second = Trainer(wanted, Execution(fast=fast))
+    second.load(*saved)
+    records.extend(second)
+    assert columns(records) == whole
+
+
+def test_a_checkpoint_of_the_fast_path_is_evaluated_alike_by_the_reference() -> None:
+    wanted = config("discrete")
+    fast = Trainer(wanted, Execution(fast=True))
+    for record in fast:
+        if record["iteration"] == 4:
+            break
+    saved = copy.deepcopy(fast.state())
+    reference = Trainer(wanted, Execution(fast=False))
+    reference.load(*saved)
+    here, there = next(iter(fast)), next(iter(reference))
+    for name in ("slope", "update_gain", "gain/1", "gain/x2"):
+        assert here[name] == pytest.approx(there[name], rel=1e-3, abs=1e-5)
+
+
+def test_flops_are_counted() -> None:
+    monitored, plain = run(config("discrete")), run(config("discrete", monitor=False))
+    trainer = Trainer(config("discrete"))
+    # Of 7 iterations 3 are measured: slope 2, before 1, two of three epochs, three lengths = 8 passes over 256 rows,
+    # and one of the critic.
+    one = 8 * trainer.policy_flops + trainer.values_flops
+    assert monitored[-1]["flops"] - plain[-1]["flops"] == 3 * 256 * one
+    assert trainer.policy_flops + trainer.values_flops == trainer.forward_flops
+    few = run(config("discrete", monitor_rows=64))
+    assert few[-1]["flops"] - plain[-1]["flops"] == 3 * 64 * one
+
+
+def test_a_rule_gets_the_slope_also_without_monitoring_but_not_while_its_critic_is_blind() -> None:
+    options = {"kl_limit": 1e-30}  # every update counts as too far, so that the scale falls each time
+    settings = config("discrete", scheduler="hindsight", scheduler_options=options, monitor=False)
+    records = run(settings)
+    expected, average = [False], None
+    for record in records[1:]:
+        expected.append(average is None or average >= -0.25)
+        seen = max(-1.0, record["explained_variance"])
+        average = seen if average is None else average + 0.2 * (seen - average)
+    assert [math.isfinite(record["slope_z"]) for record in records] == expected
+    trainer, plain = Trainer(settings), run(replace(settings, scheduler="fixed", scheduler_options={}))
+    # Three epochs: 3/8 of 256 rows, two passes of the policy and one of the critic.
+    spent = sum(expected) * 96 * (2 * trainer.policy_flops + trainer.values_flops)
+    assert records[-1]["flops"] - plain[-1]["flops"] == spent
+    assert all(math.isnan(record["update_gain"]) for record in records)
+    assert records[0]["lr_scale"] == 1.0
+    assert len({record["lr_scale"] for record in records}) == 7
+    base = records[0]["learning_rate"]
+    assert [record["learning_rate"] for record in records] == pytest.approx([base * r["lr_scale"] for r in records])
+    compute = run(config("discrete", scheduler="hindsight", scheduler_options={"optimize_for": "compute"}, epochs=6))
+    assert (compute[0]["epochs"], compute[0]["lr_scale"]) == (6, 1.0)
+
+
+def test_the_guard_ends_an_update() -> None:
+    records = run(config("discrete", scheduler="hindsight", learning_rate=0.3, epochs=8))
+    assert min(record["epochs_done"] for record in records) < 8
+    assert min(record["lr_scale"] for record in records) < 0.8
+
+
+def test_an_epoch_that_goes_too_far_is_undone() -> None:
+    """With a limit that every epoch passes, each update ends with its first epoch and leaves nothing behind."""
+    trainer = Trainer(config("discrete", scheduler="hindsight", scheduler_options={"kl_stop": 1e-30}, epochs=8))
+    start = trainer.learner.snapshot()
+    records = list(trainer)
+    assert [record["epochs_done"] for record in records] == [1] * 7
+    assert torch.equal(trainer.learner.parameters(), start.parameters)
+    assert all(record["approx_kl_last_epoch"] > 0 for record in records)
+
+
+def test_short_runs_are_evaluated_more_often() -> None:
+    """About 40 updates of a run, or all of fewer; at most every 5th unless told."""
+    rows = 8 * 32
+    for iterations, every in ((7, 1), (79, 1), (80, 2), (199, 4), (200, 5), (5000, 5)):
+        assert config("discrete", steps=iterations * rows, monitor_every=0).monitor_interval == every
+        assert config("discrete", steps=iterations * rows, monitor_every=25).monitor_interval == 25
+    judged = [math.isfinite(record["update_gain"]) for record in run(config("discrete", monitor_every=0))]
+    assert judged == [False, *[True] * 6]
+
+
+def test_a_part_of_the_rows_is_drawn_without_touching_another_stream() -> None:
+    every, part = run(config("discrete")), run(config("discrete", monitor_rows=64))
+    assert np.isfinite([record["slope"] for record in part[2::2]]).all()
+    assert [record["policy_loss"] for record in every] == [record["policy_loss"] for record in part]
+    assert [record["slope"] for record in every[2::2]] != [record["slope"] for record in part[2::2]]
+
+
+class Still:
+    """A learner of one parameter that never moves."""
+
+    network = torch.nn.Linear(1, 1, bias=False)
+
+    def parameters(self) -> torch.Tensor:
+        return torch.zeros(1)
+
+    def at(self, parameters: torch.Tensor) -> Any:
+        return nullcontext()
+
+
+class Told(TrainerEngine):
+    """An engine that is told its evaluations."""
+
+    told: Feedback | None = None
+
+    def __init__(self, settings: Config) -> None:
+        super().__init__(settings, Still())  # type: ignore[arg-type]
+
+    def _evaluate(self, rows: Any, *, wanted: bool) -> Feedback | None:
+        return self.told
+
+
+def rollout(mean_return: float, *episode_returns: float) -> Rollout:
+    return Rollout(*(torch.zeros(0),) * 6, mean_return, episode_returns, (), 0.0, 0.0)
+
+
+def test_the_preset_and_the_schedule_over_iterations() -> None:
+    settings = make_config(
+        scheduler="fixed", epochs=3, learning_rate=0.5, learning_rate_decay=True, clip_range=0.1,
+        entropy_coefficient=0.02,
+    )  # fmt: skip
+    assert settings.iterations == 10
+    engine = Told(settings)
+    found = [engine.plan(rollout(1.0)) for _ in range(5)][4]
+    learning_rate = pytest.approx(0.5 * 0.6)
+    assert found == Settings(3, learning_rate=learning_rate, clip_range=0.1, entropy_coefficient=0.02)
+
+
+def test_bandits_are_credited_with_the_reward_of_their_source() -> None:
+    settings = make_config(scheduler="round-robin", arms=(4, 2, 1))
+    engine = Told(settings)
+    assert [engine.plan(rollout(0.0)).epochs for _ in range(4)] == [4, 2, 1, 4]
+    assert engine.reward(rollout(1.5, 7.0)) == 1.5
+    of_episodes = Told(replace(settings, reward_source="episode-return"))
+    assert of_episodes.reward(rollout(1.5, 7.0, 8.0)) == 7.5
+    assert of_episodes.reward(rollout(1.5)) is None
+
+
+def test_the_augmentation_is_the_presets_or_a_bandits() -> None:
+    assert Told(make_config(algo="drac", augmentation="flip")).plan(rollout(0.0)).augmentation == "flip"
+    engine = Told(make_config(algo="drac", augmentation_scheduler="round-robin"))
+    assert [engine.plan(rollout(0.0)).augmentation for _ in range(3)] == ["crop", "random-conv", "color-jitter"]
+    assert engine.columns()["augmentation"] == 2
+    assert engine.columns()["augmentation_choices/crop"] == 1
+    assert Told(make_config(augmentation_scheduler="ucb")).plan(rollout(0.0)).augmentation is None  # of PPO
+
+
+class Scripted(Rule):
+    """A rule that remembers its feedback and lengthens its scale with every step."""
+
+    needs_slope: ClassVar[bool] = True
+    critic: ClassVar[float | None] = None
+
+    def __init__(self, epochs: int, *, seed: int = 0) -> None:
+        super().__init__(epochs, seed=seed)
+        self.seen: list[Feedback | None] = []
+
+    def step(self, feedback: Feedback | None) -> Settings:
+        self.seen.append(feedback)
+        return Settings(self.epochs - len(self.seen), 1.0 + len(self.seen), self.critic)
+
+    def stops(self, kl: float) -> bool:
+        return kl > 0.5
+
+    def _state(self) -> dict[str, Any]:
+        return {"steps": len(self.seen)}
+
+    def _restore(self, state: Any) -> None:
+        self.seen = [None] * state["steps"]
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> type[Scripted]:
+    monkeypatch.setitem(RULES, "scripted", Scripted)
+    return Scripted
+
+
+def seen(engine: TrainerEngine) -> list[Feedback | None]:
+    assert isinstance(engine.rule, Scripted)
+    return engine.rule.seen
+
+
+MEASURED = Feedback(slope=Estimate(2.0, 1.0), critic_slope=Estimate(0.5, 0.25), kl=0.125)
+
+
+def test_a_rule_sets_epochs_and_lr_scale_from_what_the_update_left_behind(scripted: type[Scripted]) -> None:
+    settings = make_config(scheduler="scripted", epochs=8, learning_rate=0.5, learning_rate_decay=True)
+    engine = Told(settings)
+    rest = {"clip_range": 0.2, "entropy_coefficient": 0.01}
+    assert engine.plan(rollout(0.0)) == Settings(7, 2.0, learning_rate=0.5 * 2.0, **rest)
+    assert not engine.stops(0.5)
+    assert engine.stops(0.75)
+    engine.finished(3, kl=0.75, clip_fraction=0.25, undone=True)
+    assert engine.columns()["lr_scale"] == 2.0
+
+    resumed = Told(settings)
+    saved, arrays = engine.state()
+    resumed.load(json.loads(json.dumps(saved, allow_nan=False)), arrays)
+    left = {"kl": 0.75, "clip_fraction": 0.25, "epochs_done": 3}
+    for each in (engine, resumed):
+        each.told = MEASURED
+        assert each.plan(rollout(0.0)) == Settings(6, 3.0, learning_rate=pytest.approx(0.5 * 0.9 * 3.0), **rest)
+        expected = replace(MEASURED, **left, lr_decay=0.9)  # the guard ended it: not a rule of the loop's own
+        assert seen(each)[-1] == expected
+    engine.told = None  # not evaluated this time, for example because the guard undid the only epoch: its KL counts
+    engine.finished(1, kl=0.75, undone=True)
+    engine.plan(rollout(0.0))
+    assert seen(engine)[-1] == Feedback(kl=0.75, epochs_done=1, lr_decay=0.8)
+
+
+def test_the_critic_may_have_a_lr_scale_of_its_own(scripted: type[Scripted], monkeypatch: pytest.MonkeyPatch) -> None:
+    # The second row has 0.01 at most; the last, where the actor's rate is above that, the actor's.
+    for base, own, rate in ((1e-3, 4.0, 1e-3 * 4), (1e-3, 32.0, 0.01), (0.5, 4.0, 0.5 * 2)):
+        engine = Told(make_config(scheduler="scripted", epochs=8, learning_rate=base, monitor=False))
+        monkeypatch.setattr(Scripted, "critic", own)
+        found = engine.plan(rollout(0.0))
+        assert (found.learning_rate, found.critic_learning_rate) == pytest.approx((base * 2.0, rate))
+        assert {name: engine.columns()[name] for name in ("lr_scale", "critic_lr_scale")} == {
+            "lr_scale": 2.0, "critic_lr_scale": own,
+        }  # fmt: skip
+        monkeypatch.setattr(Scripted, "critic", None)
+        assert engine.plan(rollout(0.0)).critic_learning_rate is None
+        assert engine.columns()["critic_lr_scale"] == 3.0
+
+
+def test_a_slope_that_nobody_asked_for_counts_for_nothing(
+    scripted: type[Scripted], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Monitoring measures slopes with its gains; a rule that does not want one chooses as without monitoring."""
+    monkeypatch.setattr(Scripted, "wants_slope", property(lambda rule: len(rule.seen) != 1))
+    engine = Told(make_config(scheduler="scripted", epochs=8))
+    for _ in range(3):
+        engine.plan(rollout(0.0))
+        engine.finished(1, kl=0.25, clip_fraction=0.5)
+        engine.told = MEASURED
+    assert [each and each.slope for each in seen(engine)] == [None, UNKNOWN, MEASURED.slope]
+    assert [each and each.critic_slope for each in seen(engine)] == [None, UNKNOWN, MEASURED.critic_slope]
+
+
+def test_a_kl_that_is_not_finite_reaches_the_rule_and_the_checkpoint(scripted: type[Scripted]) -> None:
+    for kl in (math.inf, math.nan):
+        engine = Told(make_config(scheduler="scripted", epochs=8))
+        engine.plan(rollout(0.0))
+        engine.finished(1, kl=kl, clip_fraction=math.nan)
+        resumed = Told(make_config(scheduler="scripted", epochs=8))
+        saved, arrays = engine.state()
+        resumed.load(json.loads(json.dumps(saved, allow_nan=False)), arrays)
+        for each in (engine, resumed):
+            each.plan(rollout(0.0))
+            assert seen(each)[-1] == Feedback(kl=1e100, epochs_done=1, stopped=True)
+
+
+def test_an_update_whose_only_epoch_was_undone_shrinks_the_next_step() -> None:
+    """It left the policy where it was, so that nothing is measured; the KL of the undone epoch is what counts."""
+    records = run(config("discrete", scheduler="hindsight", scheduler_options={"kl_stop": 0.05}, learning_rate=1.0))
+    assert records[0]["approx_kl_last_epoch"] > 0.05
+    assert records[0]["epochs_done"] == 1
+    assert math.isnan(records[1]["slope_z"])
+    # Z = -3 in place of the slopes: x = -½·tanh(¾).
+    assert records[1]["lr_scale"] == pytest.approx(math.exp(-0.5 * math.tanh(0.75)))
+
+
+def test_a_checkpoint_of_another_version_is_refused() -> None:
+    trainer = Trainer(config("discrete"))
+    values, arrays = trainer.state()
+    old = {name: value for name, value in values.items() if name != "engine"} | {"controller": {}, "monitor": {}}
+    with pytest.raises(ValueError, match=r"of an earlier version of ADEPT; .*start again"):
+        trainer.load(old, arrays)
