@@ -4,6 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+DEMO := $(VENV)/.demo
 
 .DEFAULT_GOAL := help
 .PHONY: help demo docs docs-build test test-processors test-pythons faults lint format package install clean
@@ -11,7 +12,7 @@ INSTALLED := $(VENV)/.installed
 help:  ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-demo: install  ## preset, a bandit and hindsight on Pendulum: a table, advice in words and a page, in 2 to 4 minutes
+demo: $(DEMO)  ## preset, a bandit and hindsight on Pendulum: a table, advice in words and a page, in 2 to 4 minutes
 	$(BIN)/adept demo --out runs/demo
 
 test: lint  ## lint, types, and the tests with coverage
@@ -51,11 +52,23 @@ package: install  ## build wheel and source distribution, check them, and try th
 
 install: $(INSTALLED)  ## make .venv and install the pinned dependencies
 
-$(INSTALLED): pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "Installing into $(VENV); the first time this takes a few minutes."
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+# No resolver is needed, since the files pin everything. PyTorch's build for graphics cards needs libraries that its CPU
+# build does not: the second line installs them. Set PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu to avoid
+# that build.
+define install-pinned
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing $(1) into $(VENV) …"
+	@$(BIN)/python -m pip install --quiet --no-compile --no-deps --requirement $(1)
+	@$(BIN)/python -m pip install --quiet --no-compile --constraint $(1) torch==2.13.0
+	@$(BIN)/python -m pip install --quiet --no-compile --no-deps --no-build-isolation --editable .
 	@touch $@
+endef
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(call install-pinned,constraints.txt)
+
+$(DEMO): pyproject.toml constraints/demo.txt
+	$(call install-pinned,constraints/demo.txt)
 
 clean:  ## remove .venv and what the tools left
 	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist site *.egg-info
