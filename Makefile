@@ -5,9 +5,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DEMO := $(VENV)/.demo
+TEST_WORKERS ?= 2
+PYTEST := $(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist loadfile
+
+# Packages are installed without byte code: whoever imports them first must be allowed to write it.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs docs-build test test-processors test-pythons faults lint format package install clean
+.PHONY: help demo docs docs-build test test-slow test-processors test-pythons faults lint format package install clean
 
 help:  ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -15,10 +20,13 @@ help:  ## list these commands
 demo: $(DEMO)  ## preset, a bandit and hindsight on Pendulum: a table, advice in words and a page, in 2 to 4 minutes
 	$(BIN)/adept demo --out runs/demo
 
-test: lint  ## lint, types, and the tests with coverage
-	$(BIN)/pytest --cov --cov-report=
+test: lint  ## lint, types, all tests but the slow ones, and coverage of the schedulers
+	$(PYTEST) -m 'not slow' --cov=adept.schedulers --cov-report=
 	@echo "Coverage of lines and branches of the schedulers, in per cent (at least 95):"
-	@$(BIN)/coverage report --include='*/adept/schedulers/*' --format=total --fail-under=95
+	@$(BIN)/coverage report --format=total --fail-under=95
+
+test-slow: install  ## the tests that take minutes: Ray, killed runs, reports in a browser, notebooks
+	$(PYTEST) -m slow
 
 test-processors: install  ## the tests of numbers again, rounded as on other processors
 	$(BIN)/python -m tests.processors
