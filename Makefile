@@ -21,7 +21,7 @@ demo: $(DEMO)  ## preset, a bandit and hindsight on Pendulum: a table, advice in
 	$(BIN)/adept demo --out runs/demo
 
 test: lint  ## lint, types, all tests but the slow ones, and coverage of the schedulers
-	$(PYTEST) -m 'not slow' --cov=adept.schedulers --cov-report=
+	$(PYTEST) -m 'not slow' --cov=src/adept/schedulers --cov-report=
 	@echo "Coverage of lines and branches of the schedulers, in per cent (at least 95):"
 	@$(BIN)/coverage report --format=total --fail-under=95
 

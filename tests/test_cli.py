@@ -75,6 +75,44 @@ def test_eval_scores_as_many_episodes_as_asked(trained: Path, capsys: pytest.Cap
     assert rows[0]["levels"] == "test"
 
 
+def test_eval_accepts_levels_where_there_are_none_and_says_that_they_change_nothing(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    returns = {}
+    for levels in ("test", "train"):
+        assert main(["eval", str(trained), "--episodes", "2", "--levels", levels, "--json"]) == 0
+        said = capsys.readouterr()
+        returns[levels] = json.loads(said.out)["returns"]
+        assert f"has no levels that training leaves out: --levels {levels} changes nothing\n" in said.err
+    assert returns["test"] == returns["train"]
+    assert main(["eval", str(trained), "--episodes", "2"]) == 0
+    assert "levels" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("env", "row"),
+    [
+        pytest.param("procgen/coinrun", "return (test levels, 2 episodes)", marks=pytest.mark.procgen),
+        ("gymnasium/tiny/Identity-v0", "return (evaluation, 2 episodes)"),
+    ],
+)
+def test_the_score_at_the_end_of_a_run_is_printed_and_in_json(
+    env: str, row: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if env.startswith("procgen"):
+        pytest.importorskip("envpool")
+    settings = ["--environments", "2", "--rollout-length", "4", "--minibatch-size", "8", "--steps", "8"]
+    command = ["train", "--env", env, *settings, "--test-episodes", "2", "--quiet", "--out", str(tmp_path)]
+    assert main([*command, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    (written,) = read_evaluations(Path(result["run"]))
+    found = result["evaluation"]
+    assert (found["episodes"], found["return_mean"]) == (2, float(written["return_mean"]))
+    assert found.get("levels") == ("test" if env.startswith("procgen") else None)
+    assert main(command) == 0  # it is done: the same table is shown again
+    assert row in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", ["out.mp4", "out.gif"])
 def test_play_writes_a_video_that_can_be_read(trained: Path, tmp_path: Path, name: str) -> None:
     imageio = pytest.importorskip("imageio.v2")

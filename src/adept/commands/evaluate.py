@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from adept.cli import loading, parse, print_json
+from adept.cli import given, loading, parse, print_json
 from adept.config import Execution
 from adept.envs import backend_of
 from adept.options import Positional
@@ -24,7 +24,7 @@ class EvalOptions:
     episodes: int = 100
     """episodes to play"""
     levels: Literal["test", "train"] = "test"
-    """Procgen only: the full distribution of levels, or those trained on"""
+    """the full distribution of levels, or those trained on; the same where a backend has no levels (all but Procgen)"""
     deterministic: bool = False
     """take the most likely action instead of sampling"""
     seed: int = 0
@@ -49,12 +49,17 @@ def run(words: list[str]) -> int:
     )  # fmt: skip
     row = result.row()
     append_evaluation(options.run, row)
+    config = read_config(options.run)
+    has_levels = backend_of(config).has_test_levels
+    if not has_levels and "levels" in given(words, "levels"):
+        note = f"{config.env} has no levels that training leaves out: --levels {options.levels} changes nothing"
+        print(f"adept: note: {note}", file=sys.stderr)
     if options.json:
         print_json({**row, "returns": result.returns})
     else:
         spread = number(row["return_std"])
         print(f"return {number(row['return_mean'])} ± {spread} (standard deviation over {row['episodes']} episodes)")
-        levels = f"; {row['levels']} levels" if backend_of(read_config(options.run)).has_test_levels else ""
+        levels = f"; {row['levels']} levels" if has_levels else ""
         print(f"length {number(row['length_mean'])}; policy of step {row['step']:,}{levels}")
     return 0
 

@@ -187,6 +187,15 @@ def _arms(progress: Progress) -> Table:
     return table
 
 
+def _evaluation(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the row of the evaluation at the end of a run, where there was one."""
+    if (found := summary.get("evaluation")) is None:
+        return []
+    where = f"{found['levels']} levels, " if "levels" in found else "evaluation, "
+    score = f"{number(found['return_mean'])} ± {number(found['return_std'])}"
+    return [(f"return ({where}{found['episodes']} episodes)", score)]
+
+
 def result_table(summary: dict[str, Any]) -> Table:
     """Return the closing table of a run."""
     table = Table.grid(padding=(0, 3))
@@ -198,6 +207,7 @@ def result_table(summary: dict[str, Any]) -> Table:
         ("state", summary["state"]),
         ("steps", f"{summary.get('step', 0):,}"),
         ("return (last 100 episodes)", number(math.nan if score is None else score)),
+        *_evaluation(summary),
         ("epochs spent", f"{summary.get('epochs', 0):,}   {shares}"),
         ("gradient steps", f"{summary.get('gradient_steps', 0):,}"),
         ("FLOPs", f"{summary.get('flops', 0):.3e}"),
