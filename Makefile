@@ -31,8 +31,8 @@ test-slow: install  ## the tests that take minutes: Ray, killed runs, reports in
 test-processors: install  ## the tests of numbers again, rounded as on other processors
 	$(BIN)/python -m tests.processors
 
-test-pythons:  ## the core and EnvPool's environments on Python 3.12 and 3.13, where those are installed
-	.ci/other_pythons 3.12 3.13
+test-pythons:  ## the core and what has wheels there on Python 3.10, 3.12 and 3.13, where those are installed
+	.ci/other_pythons 3.10 3.12 3.13
 
 faults: install  ## mutated files, wrong command lines, failing environments and SIGKILLs; ends at the first fault
 	$(BIN)/python -m tests.faults

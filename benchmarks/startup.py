@@ -2,8 +2,8 @@
 
     python -m benchmarks.startup [--repeats 5]
 
-Processor time stands beside the clock, because a busy machine lengthens the clock alone. Byte code is written before the
-first measurement, as it is after any package's first use.
+Processor time stands beside the clock, because a busy machine lengthens the clock alone. The first start of each, which
+writes byte code, does not count.
 """
 
 from __future__ import annotations

@@ -11,11 +11,14 @@ import time
 from importlib import metadata
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from adept.extras import require
 from adept.runs.files import write_aside
 from adept.runs.records import ENERGY, SCHEMA, read_energy
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 WRITE_SECONDS = 30.0
 COUNTRY = "USA"

@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter, deque
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -21,6 +21,9 @@ from adept.config import Config
 from adept.hindsight.advice import advise
 from adept.runs.text import duration, number
 from adept.training import Record, Trainer
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 PLAIN_SECONDS = 10.0
 RATE_ITERATIONS = 20

@@ -94,7 +94,9 @@ def run_one(
             with contextlib.suppress(OSError, ValueError):  # a full disk, for one, must not hide the error
                 folder.set_status(state, error=f"{type(error).__name__}: {error}")
             if next(checkpoints(path), None) is not None:
-                error.add_note(f"the run is kept in {path}; the same command continues it from its last checkpoint")
+                # As add_note does, which Python 3.10 lacks.
+                notes = vars(error).setdefault("__notes__", [])
+                notes.append(f"the run is kept in {path}; the same command continues it from its last checkpoint")
             raise
         finally:
             folder.close()

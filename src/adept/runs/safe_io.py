@@ -12,7 +12,7 @@ import json
 import math
 import os
 import stat
-import tomllib
+import sys
 import typing
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -22,6 +22,8 @@ from typing import Any, BinaryIO, Literal, Union
 
 import numpy as np
 import numpy.typing as npt
+
+from adept.extras import require
 
 Array = npt.NDArray[Any]
 
@@ -85,8 +87,9 @@ def parse_json(text: str | bytes, shape: Any, where: str) -> Any:
 
 def parse_toml(text: str, where: str) -> dict[str, Any]:
     """Return a parsed TOML document."""
+    toml = require("tomllib" if sys.version_info >= (3, 11) else "tomli", "train")
     try:
-        value = tomllib.loads(text)
+        value = toml.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{where} is not TOML: {_gist(error)}") from error
     _require_shallow(value, where)

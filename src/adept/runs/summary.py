@@ -7,7 +7,11 @@ from typing import Any
 
 from adept.envs import backend_of
 from adept.runs.records import (
-    NUMBERS_OF_AN_EVALUATION, read_config, read_evaluations, read_iterations, read_status,
+    NUMBERS_OF_AN_EVALUATION,
+    read_config,
+    read_evaluations,
+    read_iterations,
+    read_status,
 )  # fmt: skip
 
 

@@ -6,12 +6,15 @@ import copy
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, Self
+from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 
 from adept.schedulers.saved import counts, generator_state, label, mapping, restored_generator
 from adept.schedulers.validation import Arm, distinct_arms, finite_reward, whole_number
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 PATIENCE = 50
 """Choices after which an untried arm causes a warning."""

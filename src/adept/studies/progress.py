@@ -7,13 +7,16 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from adept.runs.text import duration
 from adept.studies.engines import Event
 from adept.studies.estimate import expected_epochs, measured_rates, rate_for
 from adept.studies.results import StudyResults
 from adept.studies.work import Job, last_iteration
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 LINE_SECONDS = 60.0
 REFRESH_SECONDS = 1.0
