@@ -15,13 +15,13 @@ from torch import Tensor
 from adept.algorithms import ALGORITHMS
 from adept.algorithms.learner import Learner, load_network
 from adept.config import Config
-from adept.engine import Engine
+from adept.engine import Engine, marked_epochs
 from adept.envs.base import Array
 from adept.hindsight.estimates import time_groups
 from adept.hindsight.evaluation import LENGTHS, CriticRows, Rows
 from adept.hindsight.feedback import Feedback
 from adept.rollout import Rollout
-from adept.rules import Settings
+from adept.rules import RULES, Settings
 from adept.schedulers import Scheduler, make_scheduler
 from adept.seeding import stream_seed
 
@@ -80,11 +80,10 @@ class TrainerEngine(Engine):
 
     def __init__(self, config: Config, learner: Learner) -> None:
         rule = config.rule(stream_seed(config.seed, "scheduler"))
-        rows = min(config.monitor_rows, config.batch_size)
         super().__init__(
             rule,
             gains_every=config.monitor_interval if config.monitor else 0,
-            rows=min(rows, max(1, config.batch_size * max(config.choices) // 8)) if rule.needs_slope else rows,
+            rows=measured_rows(config, every=rule.needs_slope),
             every_slope=False,
             seed=config.seed,
         )
@@ -217,3 +216,23 @@ class TrainerEngine(Engine):
         if self._evaluator is not None and self._evaluator.start is not None:
             yield "start", self._evaluator.start
             yield from ((str(epoch), copied) for epoch, copied in self._evaluator.marked.items())
+
+
+def measured_rows(config: Config, *, every: bool) -> int:
+    """Return the rows that an update is measured on, given whether every update is measured (see `TrainerEngine`)."""
+    rows = min(config.monitor_rows, config.batch_size)
+    return min(rows, max(1, config.batch_size * max(config.choices) // 8)) if every else rows
+
+
+def measured_passes(config: Config) -> tuple[int, int]:
+    """Return the rows that measuring passes through the policy and through the critic in a run of the largest K.
+
+    An update costs two passes for the slope, and one each for the start, the marked epochs but the last, and the
+    lengths; the critic costs one. A rule that needs slopes has them measured after every update.
+    """
+    every = config.scheduler in RULES and RULES[config.scheduler].needs_slope
+    gains = (config.iterations - 1) // config.monitor_interval if config.monitor else 0
+    slopes = config.iterations - 1 if every else gains
+    marks = sum(epoch < max(config.choices) for epoch in marked_epochs(config.choices))
+    rows = measured_rows(config, every=every)
+    return rows * (2 * slopes + (1 + marks + len(LENGTHS)) * gains), rows * slopes

@@ -18,6 +18,7 @@ from adept.commands.screen import make_console
 from adept.config import Execution
 from adept.extras import require
 from adept.options import Positional
+from adept.runs.imports import named_environments, named_schedulers
 from adept.runs.records import STATES
 from adept.runs.text import duration
 from adept.runs.text import flops as cost
@@ -132,7 +133,7 @@ def study(options: StudyOptions) -> tuple[dict[str, Any], int]:
     declared = load_study(options.study)
     if options.dry_run:
         check_continuation(declared, options.out)
-        return dry_run(results_of(declared, options.out), options.workers, quiet=options.json), 0
+        return dry_run(results_of(declared, options.out), options.workers, options.trust, quiet=options.json), 0
     if options.energy:
         require("codecarbon", "energy")
     with loading("PyTorch"):
@@ -219,9 +220,11 @@ def show_status(results: StudyResults) -> None:
         console.print(text, markup=False, highlight=False)
 
 
-def dry_run(results: StudyResults, workers: int, *, quiet: bool = False) -> dict[str, Any]:
+def dry_run(results: StudyResults, workers: int, trust: bool = False, *, quiet: bool = False) -> dict[str, Any]:
     """Print the cells with what they have left to do; return the same as one JSON-safe object."""
     estimates = estimate(results)
+    configs = [cell.config for cell in results.cells]
+    named = sorted({name for one in configs for name in (*named_schedulers(one), *named_environments(one))})
     left = [each for each in estimates if each.steps]
     seconds = math.fsum(each.seconds for each in left)
     flops = None if any(each.flops is None for each in left) else math.fsum(each.flops or 0.0 for each in left)
@@ -238,7 +241,12 @@ def dry_run(results: StudyResults, workers: int, *, quiet: bool = False) -> dict
         console.print(table, markup=False)
         times = f"{duration(seconds)} in one process, {duration(seconds / workers)} in {workers}"
         lines = [f"total {cost(flops)}; {times}"]
-        lines += ["epochs assume that arms are chosen equally often; a stopping rule may end updates earlier"]
+        lines += [
+            "compute includes monitoring; epochs assume that arms are chosen equally often, and that updates under a "
+            "rule neither stop short nor overshoot; a stopping rule may end updates earlier"
+        ]
+        if named and not trust:
+            lines += [f"the study names code to import: {', '.join(named)}; running it needs --trust"]
         lines += [f"time: {source}" for source in sources(estimates)]
         console.print("\n".join(lines), markup=False, highlight=False)
     return {
@@ -250,4 +258,5 @@ def dry_run(results: StudyResults, workers: int, *, quiet: bool = False) -> dict
         ],
         "total": {"runs": len(left), "flops": flops, "seconds": seconds, "seconds_of_workers": seconds / workers},
         "rates": sources(estimates),
+        "names_code": named,
     }  # fmt: skip
