@@ -66,6 +66,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "studies": {
         *{"names", "extras", "config", "presets", "algorithms/__init__", "envs", "flops", "cost", "runs"},
+        *{"hindsight", "rules", "trainer_engine"},  # for what a run will cost
     },
     # A report reads the records of a study against the grid that the study declares; it runs nothing.
     "report": {"names", "extras", "config", "cost", "hindsight", "runs", "studies"},

@@ -74,14 +74,14 @@ def estimate(results: StudyResults) -> list[Remaining]:
     """Estimate what the cells that are not done have left to do."""
     study = results.study
     measured = measured_rates(results, results.cells)
-    forwards: dict[str, Passes | None] = {task: _passes(study.config(study.baseline, task, study.seeds[0])) for task in study.tasks}
+    passes_of = {task: _passes(study.config(study.baseline, task, study.seeds[0])) for task in study.tasks}
     estimates = []
     for cell in results.cells:
         config = cell.config
         made = 0 if cell.state == "missing" else int(_last(results, cell))
         iterations = 0 if cell.state == "done" else max(0, study.iterations(cell.task) - made)
         epochs = expected_epochs(config)
-        passes = forwards[cell.task]
+        passes = passes_of[cell.task]
         flops = None if passes is None else iterations * passes.iteration(config, epochs)
         rate = rate_for(config, measured)
         steps = iterations * config.batch_size
