@@ -89,7 +89,7 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
     """Return a parsed TOML document."""
     toml = require("tomllib" if sys.version_info >= (3, 11) else "tomli", "train")
     try:
-        value = toml.loads(text)
+        value: dict[str, Any] = toml.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{where} is not TOML: {_gist(error)}") from error
     _require_shallow(value, where)

@@ -38,7 +38,7 @@ def _evaluated(path: Path, iteration: int) -> dict[str, Any]:
     last = next((row for row in reversed(rows) if float(row["iteration"]) == iteration), None)
     if last is None:
         return {}
-    found = {"episodes": int(float(last["episodes"]))}
+    found: dict[str, float] = {"episodes": int(float(last["episodes"]))}
     found |= {name: float(last[name]) for name in ("return_mean", "return_std", "length_mean")}
     levels = {"levels": last.get("levels", "test")} if backend_of(read_config(path)).has_test_levels else {}
     return {"evaluation": {**levels, **found}}
