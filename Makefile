@@ -1,4 +1,4 @@
-# Two commands: `make demo` and `make test`. Both need Python 3.11, make, git and a C compiler.
+# Two commands: `make demo` and `make test`. Both need Python 3.11 or later, make and git; `make test` also a C compiler.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
@@ -64,6 +64,7 @@ install: $(INSTALLED)  ## make .venv and install the pinned dependencies
 # build does not: the second line installs them. Set PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu to avoid
 # that build.
 define install-pinned
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed for the pinned versions: make PYTHON=…" * (sys.version_info < (3, 11)))'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing $(1) into $(VENV) …"
 	@$(BIN)/python -m pip install --quiet --no-compile --no-deps --requirement $(1)
