@@ -64,7 +64,8 @@ install: $(INSTALLED)  ## make .venv and install the pinned dependencies
 # build does not: the second line installs them. Set PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu to avoid
 # that build.
 define install-pinned
-	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed for the pinned versions: make PYTHON=…" * (sys.version_info < (3, 11)))'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "The pinned versions need Python 3.11 or later, but $(PYTHON) is older: make PYTHON=python3.11 …"; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing $(1) into $(VENV) …"
 	@$(BIN)/python -m pip install --quiet --no-compile --no-deps --requirement $(1)
