@@ -19,8 +19,7 @@ def test_a_diff_changes_the_lines_of_the_guide(script: str) -> None:
     guide = (EXAMPLES / "cleanrl_diff.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```diff\n(.*?)```", guide, re.DOTALL)
     diff = (EXAMPLES / "cleanrl" / f"{script}.diff").read_text(encoding="utf-8")
-    assert changed(diff) == changed(block)
-    assert len(changed(diff)) == 14
+    assert changed(diff) == changed(block) != []
     assert diff.startswith(f"--- a/cleanrl/{script}.py\n+++ b/cleanrl/{script}.py\n")
     assert f"(cleanrl/{script}.diff)" in guide
     for head, body in re.findall(r"^@@ (.*?) @@\n((?:[ +-].*\n)*)", diff, re.MULTILINE):

@@ -121,7 +121,8 @@ def rate_for(config: Config, measured: dict[tuple[str, str], Rate]) -> Rate:
 def expected_epochs(config: Config) -> float:
     """Return the epochs of an iteration on average.
 
-    Arms are taken to be chosen equally often. A rule is asked for its epochs while updates neither stop short nor overshoot.
+    Arms are taken to be chosen equally often. A rule is asked for its epochs while updates neither stop short nor
+    overshoot.
     """
     if config.scheduler not in RULES:
         return sum(config.choices) / len(config.choices)
