@@ -359,7 +359,7 @@ class Engine:
             self._history[-1]["update_seconds"] = time.perf_counter() - self._started
 
     def metrics(self) -> dict[str, float]:
-        """Return what this rollout adds to the host's log: estimates, the reward and the rule's numbers, where known."""
+        """Return what this rollout adds to the host's log: estimates, reward and the rule's numbers, where known."""
         numbers = {} if self.feedback is None else self.feedback.columns()
         if self.feedback is not None and self.feedback.reward is not None:
             numbers["reward"] = self.feedback.reward
