@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from adept.hindsight.advice import Advice, advise
 from adept.hindsight.estimates import UNKNOWN
-from adept.hindsight.evaluation import Evaluator, Rows, Weights
+from adept.hindsight.evaluation import GAINS_EVERY, Evaluator, Rows, Weights
 from adept.hindsight.feedback import Feedback
 from adept.rules import BanditRule, Rule, Settings, make_rule
 from adept.schedulers import Scheduler
@@ -34,8 +34,6 @@ from adept.seeding import stream_seed
 
 PREFIX = "adept"
 """Everything that hosts log starts with it."""
-GAINS_EVERY = 4
-"""Updates between two whose gains are measured, unless told otherwise."""
 MAX_ROWS = 4096
 """Rows of a rollout that evaluate an update, unless told otherwise."""
 MAX_UPDATES = 10_000
