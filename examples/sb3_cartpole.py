@@ -25,7 +25,7 @@ def scheduler(text: str) -> Any:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=61_440)
+    parser.add_argument("--steps", type=int, default=65_536)
     parser.add_argument("--scheduler", type=scheduler, default="hindsight")
     options = parser.parse_args()
 

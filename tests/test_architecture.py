@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The two tables that a configuration's names are checked against; they need no PyTorch.
     "algorithms/__init__": set(),
     "algorithms/stopping": {"names"},
-    "config": {"names", "schedulers", "rules", "algorithms/__init__", "algorithms/stopping"},
+    "config": {"names", "schedulers", "hindsight", "rules", "algorithms/__init__", "algorithms/stopping"},
     "presets": {"names", "config", "rules", "algorithms/__init__"},
     "cost": {"config", "algorithms/__init__"},
     "envs": {"names", "extras", "config"},

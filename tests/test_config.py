@@ -85,5 +85,5 @@ def test_choices_without_a_chooser_and_unknown_ones_are_refused() -> None:
         replace(DOOR, scheduler="hindsigth")
     with pytest.raises(ValueError, match="did you mean 'drac'"):
         replace(DOOR, algo="darc")
-    with pytest.raises(ValueError, match="option of controller 'kl-rate'"):
+    with pytest.raises(ValueError, match="option of rule 'kl-rate'"):
         replace(DOOR, scheduler="kl-rate", epochs=4, scheduler_options={"exploration": 1.0})

@@ -145,6 +145,17 @@ def test_a_bandit_sets_epochs_and_a_rule_lr_scales():
     assert engine.kl_stop == 0.1
 
 
+def test_measuring_gains_changes_no_setting():
+    lr_scales = []
+    for gains_every in (0, 1, 3):
+        policy, engine = monitored({"name": "hindsight", "kl_limit": 1e-3}, gains_every=gains_every)
+        for seed in range(12):
+            engine.step(policy.rows(seed))
+            policy.update(engine, 3, step=0.02 * engine.settings.lr_scale)
+        lr_scales.append(engine.settings.lr_scale)
+    assert lr_scales[0] == lr_scales[1] == lr_scales[2] != 1.0
+
+
 def test_what_several_learners_saw_is_pooled():
     scripted, pooled = Scripted([(1, 1.0)]), Feedback(slope=Estimate(3.0, 1.0), kl=0.5)
     asked = []

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from adept.algorithms import ALGORITHMS, AUGMENTATION_NAMES
 from adept.algorithms.stopping import held_out_rows, make_rules
+from adept.hindsight.evaluation import GAINS_EVERY
 from adept.names import check_reference, unknown_name
 from adept.rules import RULES, Rule, make_rule
 from adept.schedulers import SCHEDULERS, epoch_arms, make_scheduler
@@ -258,7 +259,7 @@ class Config:
     @property
     def monitor_interval(self) -> int:
         """Iterations between two judged updates, such that about 40 of a run are judged, or all of fewer."""
-        return self.monitor_every or max(1, min(5, self.iterations // 40))
+        return self.monitor_every or max(1, min(GAINS_EVERY, self.iterations // 40))
 
     def rule(self, seed: int = 0) -> Rule:
         """Build what sets the updates."""

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from adept.hindsight.advice import Advice, advise
 from adept.hindsight.estimates import UNKNOWN
-from adept.hindsight.evaluation import Evaluator, Rows, Weights
+from adept.hindsight.evaluation import GAINS_EVERY, Evaluator, Rows, Weights
 from adept.hindsight.feedback import Feedback
 from adept.rules import BanditRule, Rule, Settings, make_rule
 from adept.schedulers import Scheduler
@@ -34,8 +34,6 @@ from adept.seeding import stream_seed
 
 PREFIX = "adept"
 """Everything that hosts log starts with it."""
-GAINS_EVERY = 4
-"""Updates between two whose gains are measured, unless told otherwise."""
 MAX_ROWS = 4096
 """Rows of a rollout that evaluate an update, unless told otherwise."""
 MAX_UPDATES = 10_000
@@ -358,15 +356,13 @@ class Engine:
             self._history[-1]["epochs_done"] = epochs_done
             self._history[-1]["update_seconds"] = time.perf_counter() - self._started
 
-    def columns(self) -> dict[str, float]:
-        """Return the estimates of the last update and the rule's numbers as columns of a record."""
-        found = {} if self.feedback is None else self.feedback.columns()
-        return found if self.rule is None else found | self.rule.columns(self.settings)
-
     def metrics(self) -> dict[str, float]:
-        """Return what this rollout adds to the host's log: the columns that are known, and the reward."""
-        reward = None if self.feedback is None else self.feedback.reward
-        numbers = self.columns() | ({} if reward is None else {"reward": reward})
+        """Return what this rollout adds to the host's log: estimates, reward and the rule's numbers, where known."""
+        numbers = {} if self.feedback is None else self.feedback.columns()
+        if self.feedback is not None and self.feedback.reward is not None:
+            numbers["reward"] = self.feedback.reward
+        if self.rule is not None:
+            numbers |= self.rule.metrics(self.settings)
         return {f"{PREFIX}/{name}": float(value) for name, value in numbers.items() if math.isfinite(value)}
 
     def update_metrics(self) -> dict[str, float]:

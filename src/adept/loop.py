@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from adept.engine import GAINS_EVERY, Engine
+from adept.engine import Engine
 from adept.hindsight.advice import Advice
 from adept.hindsight.estimates import time_groups
-from adept.hindsight.evaluation import CriticRows, LogProbs, ModuleWeights, Rows, as_numpy, explained_variance
+from adept.hindsight.evaluation import (
+    GAINS_EVERY,
+    CriticRows,
+    LogProbs,
+    ModuleWeights,
+    Rows,
+    as_numpy,
+    explained_variance,
+)
 from adept.hindsight.feedback import Feedback
 from adept.rules import HindsightRule, Settings
 from adept.schedulers.validation import real_number

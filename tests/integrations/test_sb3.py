@@ -148,8 +148,8 @@ def test_values_of_the_arms_are_logged():
     model.learn(3 * ROLLOUT, AdeptCallback(adept.UCB([3, 1], exploration=0.0, scale=None)))
     # Without exploration every choice is 3, credited with the second and the third mean.
     assert rows.rows[-1]["adept/arm_value/3"] == pytest.approx(np.mean(counting_means(3, STEPS)[1:]))
-    assert rows.rows[-1]["adept/arm_choices/3"] == 3.0
-    assert rows.rows[-1]["adept/arm_choices/1"] == 0.0
+    assert rows.rows[-1]["adept/arm_share/3"] == 1.0
+    assert not [name for name in rows.rows[-1] if name.endswith("/1")], "an arm that was never tried has no numbers"
 
 
 def test_target_kl_logs_the_asked_and_the_done_epochs(recorder):

@@ -23,7 +23,7 @@ from adept.rules import (
     make_rule,
     rule_options,
 )
-from adept.schedulers import UCB, Fixed
+from adept.schedulers import UCB, Fixed, GaussianThompson, RoundRobin
 
 INF, NAN = math.inf, math.nan
 
@@ -436,3 +436,34 @@ def test_a_bandit_is_credited_with_the_reward_and_sets_the_epochs():
     with pytest.raises(ValueError, match="a reward must be a finite number"):
         rule.step(Feedback(reward=NAN))
     assert (rule.epochs, rule.needs_reward, rule.stops(9.0)) == (4, True, False)
+
+
+def logged(scheduler):
+    return BanditRule(scheduler).metrics(Settings(3))
+
+
+def test_an_arm_that_was_never_tried_is_not_logged_and_shares_stand_beside_counts():
+    scheduler = RoundRobin([3, 2, 1])
+    for _ in range(4):
+        scheduler.step(None)
+    assert logged(scheduler) == {
+        "arm_choices/3": 2.0, "arm_choices/2": 1.0, "arm_choices/1": 1.0,
+        "arm_share/3": 0.5, "arm_share/2": 0.25, "arm_share/1": 0.25,
+    }  # fmt: skip
+    assert logged(RoundRobin([3, 2])) == {}
+    stuck = UCB([3, 1], exploration=0.0, scale=None)
+    stuck.step(None)
+    assert logged(stuck) == {"arm_choices/3": 1.0, "arm_share/3": 1.0}
+    stuck.step(2.0)
+    assert logged(stuck) == {"arm_choices/3": 2.0, "arm_value/3": 2.0, "arm_score/3": 2.0, "arm_share/3": 1.0}
+
+
+@pytest.mark.parametrize("kind", [UCB, GaussianThompson])
+def test_an_arm_without_a_reward_has_no_value_in_the_log(kind):
+    scheduler = kind([3, 2, 1])
+    scheduler.step(None)
+    scheduler.step(5.0)  # of arm 3; arm 2 is chosen
+    numbers = logged(scheduler)
+    assert {name for name in numbers if name.endswith("/2")} == {"arm_choices/2", "arm_share/2"}
+    assert numbers["arm_value/3"] == 0.0, "a single reward is the mean of all"
+    assert "arm_score/3" in numbers

@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from adept.engine import GAINS_EVERY, MAX_ROWS, Engine
+from adept.engine import MAX_ROWS, Engine
 from adept.hindsight.advice import Advice
-from adept.hindsight.evaluation import ModuleWeights, Rows, Weights
+from adept.hindsight.evaluation import GAINS_EVERY, ModuleWeights, Rows, Weights
 from adept.integrations import contract
 from adept.rules import Rule
 
