@@ -1,4 +1,4 @@
-"""This project's variants of the paper's two bandits: rewards are standardised, and every arm is tried once."""
+"""Our variants of the paper's two bandits: rewards are standardised, and every arm is tried once."""
 
 from __future__ import annotations
 
