@@ -30,8 +30,8 @@ def welch(mine: Scores, theirs: Scores) -> Estimate:
     (Σ v)² / Σ v²/(n−1) over all cells, v being the cell's variance of the mean. A cell with one run leaves no interval.
     """
     cells = [np.asarray(task, np.float64) for scores in (mine, theirs) for task in scores]
-    ours, others = (np.mean([np.mean(task) for task in scores]) for scores in (mine, theirs))
-    value = float(ours - others)
+    means = [float(cell.mean()) for cell in cells]
+    value = float(np.mean(means[: len(mine)]) - np.mean(means[len(mine) :]))
     if min(map(len, cells)) < 2:
         return Estimate(value)
     variances = np.array([cell.var(ddof=1) / len(cell) for cell in cells])
