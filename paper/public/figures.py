@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -107,10 +107,9 @@ def gap_figure(public: Public) -> Drawing:
     for levels, colour, name in (("train", TRAIN, "200 training levels"), ("test", TEST, "all levels")):
         means = [scores[levels][game] for game in order]
         axes.scatter(means, range(len(order)), color=colour, s=26, label=name, zorder=3)
-        runs: Sequence[tuple[float, int]] = [
-            (float(row[f"{levels}_normalised"]), order.index(str(row["game"]))) for row in public.ppo
-        ]
-        axes.scatter(*zip(*runs, strict=True), color=colour, s=7, alpha=0.6, zorder=2)
+        runs = [float(row[f"{levels}_normalised"]) for row in public.ppo]
+        places = [order.index(str(row["game"])) for row in public.ppo]
+        axes.scatter(runs, places, color=colour, s=7, alpha=0.6, zorder=2)
     axes.set_yticks(range(len(order)), order)
     axes.set_xlabel("normalised score at 25 M steps (small dots: runs)")
     legend(figure, axes)

@@ -53,8 +53,8 @@ def make_rule(given: Any, *, epochs: int, arms: Sequence[int] | None = None, see
 
     Args:
         given: a rule, which is returned as it is; a scheduler; the name of a rule or of a scheduler; a list of arms,
-            for `StandardizedUCB` on them; or a mapping of `name`, `epochs` or `arms`, `seed` and the rule's own options, such as
-            `{"name": "ucb", "arms": [10, 5, 1], "window": 20}`, where only what differs need be given.
+            for `StandardizedUCB` on them; or a mapping of `name`, `epochs` or `arms`, `seed` and the rule's own
+            options, such as `{"name": "ucb", "arms": [10, 5, 1], "window": 20}`, where only what differs need be given.
         epochs: the host's epochs per update, which a rule starts from.
         arms: for a scheduler that names none; by default the host's epochs, half of them, and one.
         seed: for a value that names none.

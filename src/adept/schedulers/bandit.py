@@ -19,6 +19,9 @@ class Bandit(Scheduler[Arm]):
         self._windows = RewardWindows(len(self.arms), window)
         self._values: list[float] = list(self._windows.means)
 
+    def _choose(self) -> int:
+        return self._best()
+
     def _credit(self, index: int, reward: float) -> None:
         self._windows.append(index, reward)
         self._revalue()
@@ -35,6 +38,10 @@ class Bandit(Scheduler[Arm]):
 
     def _diagnose(self) -> dict[str, Sequence[float]]:
         return {"value": self._values}
+
+    @abstractmethod
+    def _best(self) -> int:
+        """Return the index of the arm that the rule prefers."""
 
     @abstractmethod
     def _learn(self, index: int) -> None:

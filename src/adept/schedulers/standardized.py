@@ -22,7 +22,7 @@ class Standardized(Bandit[Arm]):
         for index, (chosen, held) in enumerate(zip(self._choices, self._windows.sizes, strict=True)):
             if not chosen and not held:
                 return index
-        return super()._choose()
+        return self._best()
 
     def _revalue(self) -> None:
         mean, deviation = self._windows.moments()

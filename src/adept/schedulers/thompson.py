@@ -47,7 +47,7 @@ class GaussianThompson(Bandit[Arm]):
         """The paper's η and W."""
         return {"step_size": self._step_size, "window": self._windows.window}
 
-    def _choose(self) -> int:
+    def _best(self) -> int:
         noise = self._rng.standard_normal(len(self.arms)).tolist()
         self._draws = [
             mean + math.sqrt(variance) * draw

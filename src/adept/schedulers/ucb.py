@@ -47,7 +47,7 @@ class UCB(Bandit[Arm]):
             for value, count in zip(self._values, self._counts, strict=True)
         ]
 
-    def _choose(self) -> int:
+    def _best(self) -> int:
         scores = self._scores()
         return scores.index(max(scores))
 
