@@ -26,17 +26,23 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(out.glob("*/*"))
 
 
-def test_a_bandit_with_standardised_rewards_has_its_own_exploration(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bandit_with_standardised_rewards_has_its_own_exploration() -> None:
     from adept.commands.train import default_config
 
     words = ["--env", "minigrid/DoorKey-6x6", "--scheduler", "ucb"]
     assert default_config(words).scheduler_options == {"exploration": 1.0, "window": 50}  # the paper's on MiniGrid
-    words = ["--env", "pybullet/Ant", "--scheduler", "ucb", "--scale", "auto"]
-    assert default_config(words).scheduler_options == {"exploration": 1.0, "window": 10, "scale": "auto"}
-    assert main(["train", *words[:-1], "none"]) == 2
-    assert "--scale must be auto, got 'none'" in capsys.readouterr().err
-    assert main(["train", "--env", "pybullet/Ant", "--scheduler", "hindsight", "--scale", "auto"]) == 2
-    assert "--scale is for bandits" in capsys.readouterr().err
+    words = ["--env", "pybullet/Ant", "--scheduler", "standardized-ucb"]
+    assert default_config(words).scheduler_options == {"exploration": 1.0, "window": 10}
+
+
+def test_train_preset_and_config_have_one_default_scheduler() -> None:
+    from adept.commands.train import default_config
+    from adept.config import Config
+    from adept.presets import preset
+
+    env = "minigrid/DoorKey-6x6"
+    assert default_config(["--env", env]) == preset(env)
+    assert default_config(["--env", env]).scheduler == Config(env).scheduler == "fixed"
 
 
 def test_train_ends_in_one_json_object_and_the_same_command_reads_it_again(

@@ -15,8 +15,8 @@ DOOR = Config(env="minigrid/DoorKey-6x6")
 def test_equal_configurations_have_one_id_and_come_back_from_their_text() -> None:
     configs = [
         DOOR,
-        replace(DOOR, scheduler="fixed", epochs=4),
-        replace(DOOR, scheduler="fixed", epochs=4, stopping={"target-kl": 0.02}),
+        replace(DOOR, epochs=3),
+        replace(DOOR, stopping={"target-kl": 0.02}),
         Config(env="procgen/bigfish", algo="drac", augmentation_scheduler="ucb"),
         Config(env="procgen/bigfish", algo="drac", augmentation="flip", scheduler="thompson"),
     ]
@@ -51,6 +51,19 @@ def test_former_names_mean_the_same() -> None:
     config = Config.from_dict(old)
     assert (config.epochs, config.arms, config.monitor) == (10, (), False)
     assert config.scheduler_options == {"optimize_for": "compute"}
+
+
+@pytest.mark.parametrize(("name", "knobs"), [("ucb", {"exploration": 2.0}), ("thompson", {})])
+def test_the_former_option_scale_is_the_scheduler_that_standardises(name: str, knobs: dict[str, float]) -> None:
+    old = {"env": "a/b", "scheduler": name, "arms": [4, 2], "scheduler_options": {**knobs, "scale": "auto"}}
+    config = Config.from_dict(old)
+    assert (config.scheduler, config.scheduler_options) == (f"standardized-{name}", knobs)
+    assert Config.from_dict(config.to_dict()) == config
+    second = Config.from_dict({
+        "env": "procgen/bigfish", "algo": "drac", "augmentation_scheduler": name,
+        "augmentation_scheduler_options": {**knobs, "scale": "auto"},
+    })  # fmt: skip
+    assert (second.augmentation_scheduler, second.augmentation_scheduler_options) == (f"standardized-{name}", knobs)
 
 
 def test_older_spellings_mean_the_same() -> None:

@@ -185,7 +185,7 @@ def test_states_are_the_rules():
         monitored("hindsight", epochs=4)[1].load_state_dict(engine.state_dict(), forget="delete it")
 
 
-DATA = [[3, 1, 2], "round-robin", "kl-rate", {"name": "thompson", "arms": [3, 1, 2]}, {"name": "ucb", "scale": None}]
+DATA = [[3, 1, 2], "round-robin", "kl-rate", {"name": "thompson", "arms": [3, 1, 2]}, "ucb"]
 
 
 @pytest.mark.parametrize("given", DATA, ids=str)

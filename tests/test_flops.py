@@ -66,7 +66,7 @@ def test_a_start_does_not_load_pytorchs_compiler():
 
 
 def test_accounting_is_what_the_command_prints():
-    result = accounting(dataclasses.replace(preset("gymnasium/CartPole-v1"), arms=(4, 2, 1)))
+    result = accounting(dataclasses.replace(preset("gymnasium/CartPole-v1", scheduler="ucb"), arms=(4, 2, 1)))
     assert result["forward_flops"] == 2 * result["paper_forward_macs"]
     assert list(result["per_arm"]) == ["4", "2", "1"]
     assert result["per_arm"]["4"]["ratio"] == 1

@@ -95,7 +95,7 @@ class TrainerEngine(Engine):
         self.augmentation_scheduler: Scheduler[str] | None = None
         if self._augmentations and config.augmentation_scheduler:
             self.augmentation_scheduler = make_scheduler(
-                config.augmentation_scheduler, self._augmentations, paper=True,
+                config.augmentation_scheduler, self._augmentations,
                 seed=stream_seed(config.seed, "scheduler", 1), **config.augmentation_scheduler_options,
             )  # fmt: skip
         self.policy_passes = 0

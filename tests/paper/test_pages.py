@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,11 @@ def test_the_pages_of_results_follow_from_the_records():
     command = [sys.executable, "-m", "paper", "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_papers_page_is_short():
+    words = re.findall(r"\S*\w\S*", (ROOT / "docs" / "paper.md").read_text(encoding="utf-8"))  # not the bars of tables
+    assert len(words) <= 1400
 
 
 def test_the_results_page_is_short():

@@ -375,14 +375,14 @@ def test_names_and_options():
 @pytest.mark.parametrize(
     ("given", "epochs", "shown"),
     [
-        ("ucb", 10, "UCB([10, 5, 1], exploration=1.0, window=10, scale='auto')"),
+        ("ucb", 10, "UCB([10, 5, 1], exploration=5.0, window=10)"),
         ("round-robin", 2, "RoundRobin([2, 1])"),
-        ("thompson", 1, "GaussianThompson([1], step_size=1.0, window=50, scale='auto')"),
-        ([5, 1], 10, "UCB([5, 1], exploration=1.0, window=10, scale='auto')"),
-        ((5, 1), 10, "UCB([5, 1], exploration=1.0, window=10, scale='auto')"),
-        ({"name": "ucb", "scale": None}, 4, "UCB([4, 2, 1], exploration=5.0, window=10, scale=None)"),
-        ({"arms": [3, 2], "window": 20, "seed": 1}, 4, "UCB([3, 2], exploration=1.0, window=20, scale='auto')"),
-        ({"name": "adept.schedulers.ucb:UCB"}, 2, "UCB([2, 1], exploration=1.0, window=10, scale='auto')"),
+        ("thompson", 1, "GaussianThompson([1], step_size=1.0, window=50)"),
+        ([5, 1], 10, "StandardizedUCB([5, 1], exploration=1.0, window=10)"),
+        ((5, 1), 10, "StandardizedUCB([5, 1], exploration=1.0, window=10)"),
+        ("standardized-ucb", 4, "StandardizedUCB([4, 2, 1], exploration=1.0, window=10)"),
+        ({"arms": [3, 2], "window": 20, "seed": 1}, 4, "StandardizedUCB([3, 2], exploration=1.0, window=20)"),
+        ({"name": "adept.schedulers.ucb:UCB"}, 2, "UCB([2, 1], exploration=5.0, window=10)"),
         ({"name": "kl-rate", "target": 0.05}, 4, "KLRate(4, target=0.05, factor=1.5, band=2.0, furthest=32.0)"),
         ({"name": "kl-rate", "epochs": 2}, 4, "KLRate(2, target=0.01, factor=1.5, band=2.0, furthest=32.0)"),
         (Fixed(3), 10, "Fixed(3)"),
@@ -394,10 +394,9 @@ def test_rules_from_data(given, epochs, shown):
     assert repr(make_rule(given, epochs=epochs)) == shown
 
 
-def test_configurations_mean_the_papers_bandit():
-    assert make_rule("ucb", epochs=4, paper=True).options == {"exploration": 5.0, "window": 10}
-    assert make_rule({"name": "ucb", "scale": "auto"}, epochs=4, paper=True).options["scale"] == "auto"
-    assert make_rule("round-robin", epochs=4, arms=(3, 2), paper=True).scheduler.arms == (3, 2)
+def test_arms_of_the_host_are_for_a_scheduler_that_names_none():
+    assert make_rule("round-robin", epochs=4, arms=(3, 2)).scheduler.arms == (3, 2)
+    assert make_rule({"name": "round-robin", "arms": [5, 1]}, epochs=4, arms=(3, 2)).scheduler.arms == (5, 1)
 
 
 @pytest.mark.parametrize(
@@ -422,13 +421,13 @@ def test_what_is_no_rule(given, message):
 
 
 def test_a_bandit_is_credited_with_the_reward_and_sets_the_epochs():
-    rule, twin = BanditRule(UCB([4, 2, 1], exploration=0.0, scale=None)), UCB([4, 2, 1], exploration=0.0, scale=None)
+    rule, twin = BanditRule(UCB([4, 2, 1], exploration=0.0)), UCB([4, 2, 1], exploration=0.0)
     rewards = [None, -1.0, 2.0, 3.0, None]
     feedback = [None if reward is None else Feedback(reward=reward, kl=9.0) for reward in rewards]
     assert [rule.step(each) for each in feedback] == [Settings(twin.step(reward)) for reward in rewards]
     assert rule.state_dict() == twin.state_dict()
     assert rule.columns(Settings(4)) == {f"arm_{name}": value for name, value in twin.diagnostics().items()}
-    again = BanditRule(UCB([4, 2, 1], exploration=0.0, scale=None))
+    again = BanditRule(UCB([4, 2, 1], exploration=0.0))
     again.load_state_dict(json.loads(json.dumps(rule.state_dict())))
     assert again.state_dict() == rule.state_dict()
     with pytest.raises(ValueError, match="nothing was changed"):

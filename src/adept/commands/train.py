@@ -141,15 +141,14 @@ def default_config(words: list[str]) -> Config:
 
     Without a scheduler the preset's epochs are fixed: the baseline that other runs are compared with.
     """
-    named = given(words, "env", "algo", "scheduler", "scale")
-    scale = named.pop("scale", None)
+    named = given(words, "env", "algo", "scheduler")
     helping = bool({"-h", "--help"} & set(words))
     try:
         if "env" not in named and not helping:
             raise ValueError(
                 "train: --env is required: the environment as backend/name, for example minigrid/DoorKey-6x6"
             )
-        config = preset(**{"env": "minigrid/DoorKey-6x6", "scheduler": "fixed", **named})
+        config = preset(**{"env": "minigrid/DoorKey-6x6", **named})
         wanted, other = ("--arms", "--epochs") if config.is_bandit else ("--epochs", "--arms")
         if other in {word.partition("=")[0] for word in words}:
             raise ValueError(f"train: --scheduler {config.scheduler} takes {wanted}, not {other}; see --help")
@@ -158,19 +157,7 @@ def default_config(words: list[str]) -> Config:
     except ValueError:
         check_names(TrainOptions, "train", words, TrainOptions(preset("minigrid/DoorKey-6x6")))
         raise
-    if scale is not None:
-        knobs = knobs_of(_scaled(config, scale))
     return replace(config, scheduler_options=knobs)
-
-
-def _scaled(config: Config, scale: str) -> Config:
-    """Return the configuration with a bandit that standardises its rewards, whose exploration is then its own."""
-    if config.scheduler in RULES or "scale" not in scheduler_options(scheduler_class(config.scheduler)):
-        raise ValueError(f"--scale is for bandits that standardise rewards (ucb, thompson), not {config.scheduler!r}")
-    if scale != "auto":
-        raise ValueError(f"--scale must be auto, got {scale!r}; without it the rule is the paper's")
-    options = {name: value for name, value in config.scheduler_options.items() if name != "exploration"}
-    return replace(config, scheduler_options={**options, "scale": scale})
 
 
 def knob_docs(name: str) -> dict[str, str]:

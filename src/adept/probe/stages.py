@@ -132,7 +132,7 @@ def search(stage: Stage, name: str, options: Mapping[str, Any], *, updates: int 
     gap = float(means.max() - means.min())
     hits, losses = [], []
     for seed in range(seeds):
-        scheduler = make_scheduler(name, stage.arms, seed=seed, paper=True, **options)
+        scheduler = make_scheduler(name, stage.arms, seed=seed, **options)
         rng = np.random.default_rng([seed, stage.step])
         reward, chosen = None, []
         for _ in range(updates):

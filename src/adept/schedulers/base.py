@@ -27,6 +27,9 @@ class Scheduler(ABC, Generic[Arm]):
     it keeps state, and `_diagnose` if it has numbers to plot. In these methods an arm is its index in `arms`.
     """
 
+    STANDARDIZED = ""
+    """class and name of the scheduler that explores whatever the size of rewards, where this rule may not"""
+
     def __init__(self, arms: Sequence[Arm], *, seed: int = 0) -> None:
         self._arms = distinct_arms(arms)
         self._index = {arm: index for index, arm in enumerate(self._arms)}
@@ -50,7 +53,7 @@ class Scheduler(ABC, Generic[Arm]):
         return {}
 
     def __repr__(self) -> str:
-        knobs = "".join(f", {name}={value!r}" for name, value in self._shown().items())
+        knobs = "".join(f", {name}={value!r}" for name, value in self.options.items())
         return f"{type(self).__name__}({list(self._arms)!r}{knobs})"
 
     def select(self) -> Arm:
@@ -149,9 +152,10 @@ class Scheduler(ABC, Generic[Arm]):
 
     def _complain(self) -> None:
         untried = ", ".join(repr(arm) for arm, times in zip(self._arms, self._choices, strict=True) if not times)
+        instead = f"; {self.STANDARDIZED} standardises rewards and tries every arm" if self.STANDARDIZED else ""
         warnings.warn(
-            f"{self!r} has not tried {untried} in its first {PATIENCE} choices; its exploration is too small for "
-            "rewards of this size. Build it with scale='auto', which standardises rewards and tries every arm",
+            f"{self!r} has not tried {untried} in its first {PATIENCE} choices: its exploration is small for rewards "
+            f"of this size{instead}",
             stacklevel=4,
         )
 
@@ -167,10 +171,6 @@ class Scheduler(ABC, Generic[Arm]):
     @abstractmethod
     def _credit(self, index: int, reward: float) -> None:
         """Take note of a finite reward of one arm."""
-
-    def _shown(self) -> Mapping[str, Any]:
-        """Return the knobs that `repr` shows."""
-        return self.options
 
     def _state(self) -> dict[str, Any]:
         """Return the rule's own state, JSON-safe, under the same keys at all times."""

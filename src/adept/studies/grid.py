@@ -133,7 +133,7 @@ class Study:
         if known is not None:
             return dataclasses.replace(known, seed=seed)
         values = current_keys({**self.base, **self.method(method).values})
-        algo, scheduler = values.get("algo", "ppo"), values.get("scheduler", "ucb")
+        algo, scheduler = values.get("algo", "ppo"), values.get("scheduler", Config.scheduler)
         try:
             standard = preset(task, algo, scheduler)
             values = resolve(values, preset(task, algo, "fixed").epochs, standard.learning_rate)

@@ -1,4 +1,4 @@
-"""`scale="auto"`: values by hand, choices that no unit of reward changes, and what stays the paper's rule."""
+"""The standardised bandits: values by hand, choices that no unit of reward changes; and when the paper's warn."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adept import UCB, Fixed, GaussianThompson, RoundRobin, make_scheduler
+from adept import UCB, Fixed, GaussianThompson, RoundRobin, StandardizedThompson, StandardizedUCB, make_scheduler
 from adept.schedulers.base import PATIENCE
 
-BANDITS = [UCB, GaussianThompson]
+BANDITS = [StandardizedUCB, StandardizedThompson]
 
 # c = 1, W = 2. Each row: the reward of the previous choice, the values of arms 3, 2, 1, their scores, the choice.
 BY_HAND = [
@@ -34,7 +34,7 @@ BY_HAND = [
 
 
 def test_values_and_scores_by_hand():
-    scheduler = UCB([3, 2, 1], exploration=1.0, window=2)
+    scheduler = StandardizedUCB([3, 2, 1], exploration=1.0, window=2)
     for reward, values, scores, choice in BY_HAND:
         assert scheduler.step(reward) == choice
         diagnostics = scheduler.diagnostics()
@@ -43,7 +43,7 @@ def test_values_and_scores_by_hand():
 
 
 def test_belief_by_hand():
-    scheduler = GaussianThompson([3, 2], step_size=0.5, window=2)
+    scheduler = StandardizedThompson([3, 2], step_size=0.5, window=2)
     scheduler.observe(3, 10.0)  # Q = 0: σ² = (1·1 + 0)/2 = 0.5, μ = 0
     scheduler.observe(2, 20.0)  # Q = +1: σ² = (1·1 + 1)/2 = 1, μ = 0.5·1/2 = 0.25
     found = scheduler.diagnostics()
@@ -74,24 +74,24 @@ def test_every_arm_is_tried_once_before_the_rule_decides(bandit, arms):
     assert [scheduler.step(reward) for reward in (None, 50.0, 51.0)] == arms
 
 
-def test_the_papers_rule_never_leaves_the_first_arm_at_cartpoles_returns_and_auto_does():
-    paper, auto = UCB([3, 2, 1], scale=None), UCB([3, 2, 1])
+def test_the_papers_rule_never_leaves_the_first_arm_at_cartpoles_returns_and_the_standardised_one_does():
+    paper, standardized = UCB([3, 2, 1]), StandardizedUCB([3, 2, 1])
     rng = np.random.default_rng(0)
     with pytest.warns(UserWarning, match="has not tried"):
         assert {paper.step(50.0 + float(noise)) for noise in rng.normal(size=200)} == {3}
-    tried = [auto.step(50.0 + float(noise)) for noise in rng.normal(size=200)]
+    tried = [standardized.step(50.0 + float(noise)) for noise in rng.normal(size=200)]
     assert min(tried.count(arm) for arm in (3, 2, 1)) > 20
 
 
 def test_an_arm_that_was_credited_without_being_chosen_counts_as_tried():
-    scheduler = UCB([3, 2, 1])
+    scheduler = StandardizedUCB([3, 2, 1])
     scheduler.observe(3, 1.0)
     scheduler.observe(1, 2.0)
     assert [scheduler.select(), scheduler.select()] == [2, 1]  # 2 first; then 1 is the best: Q = −1, 0, +1
 
 
 def test_equal_rewards_have_no_deviation_whatever_their_rounding():
-    scheduler = UCB([3, 2, 1])
+    scheduler = StandardizedUCB([3, 2, 1])
     for _ in range(30):
         scheduler.step(0.1)
     assert all(scheduler.diagnostics()[f"value/{arm}"] == 0.0 for arm in (3, 2, 1))
@@ -99,36 +99,20 @@ def test_equal_rewards_have_no_deviation_whatever_their_rounding():
 
 
 def test_large_rewards_stay_finite():
-    scheduler = UCB([3, 2, 1])
+    scheduler = StandardizedUCB([3, 2, 1])
     for reward in (1e100, -1e100, 1e100, 1e-100, 0.0):
         scheduler.step(reward)
     assert all(math.isfinite(value) for value in scheduler.diagnostics().values())
 
 
-@pytest.mark.parametrize("bandit", BANDITS)
-@pytest.mark.parametrize("scale", ["none", "", 1.0, True, "Auto"])
-def test_scale_is_auto_or_none(bandit, scale):
-    with pytest.raises(ValueError, match=r"scale must be 'auto' or None \(the paper's rule\), got .*; for example"):
-        bandit([3, 2, 1], scale=scale)
+def test_each_class_has_its_own_constants():
+    assert UCB([2, 1]).options == {"exploration": 5.0, "window": 10}  # the paper's, appendix "Procgen"
+    assert GaussianThompson([2, 1]).options == {"step_size": 1.0, "window": 50}  # likewise
+    assert StandardizedUCB([2, 1]).options == {"exploration": 1.0, "window": 10}
+    assert StandardizedThompson([2, 1]).options == {"step_size": 1.0, "window": 50}
 
 
-def test_exploration_suits_the_scale_unless_given():
-    assert UCB([2, 1]).options == {"exploration": 1.0, "window": 10, "scale": "auto"}
-    assert UCB([2, 1], scale=None).options == {"exploration": 5.0, "window": 10}
-    assert UCB([2, 1], 3.0).options["exploration"] == UCB([2, 1], 3.0, scale=None).options["exploration"] == 3.0
-
-
-def test_a_paper_scheduler_is_what_configurations_without_a_scale_mean():
-    for name, cls in (("ucb", UCB), ("thompson", GaussianThompson)):
-        assert (
-            make_scheduler(name, [2, 1], seed=3, paper=True).state_dict()
-            == cls([2, 1], scale=None, seed=3).state_dict()
-        )
-        assert make_scheduler(name, [2, 1], scale="auto", paper=True).state_dict() == cls([2, 1]).state_dict()
-    assert repr(make_scheduler("round-robin", [2, 1], paper=True)) == "RoundRobin([2, 1])"
-
-
-# What state_dict of the version before there were scales returned, of UCB([3, 1], window=2) after four steps.
+# What state_dict of earlier versions returned, of UCB([3, 1], window=2) after four steps.
 OLD_STATE = json.loads(
     '{"scheduler": "UCB", "arms": ["3", "1"], "options": {"exploration": 5.0, "window": 2}, "choices": [2, 2], '
     '"pending": 1, "generator": {"name": "PCG64", "state": "35399562948360463058890781895381311971", '
@@ -137,20 +121,21 @@ OLD_STATE = json.loads(
 )
 
 
-def test_a_state_saved_before_there_were_scales_is_of_the_papers_rule():
-    scheduler = UCB([3, 1], window=2, scale=None)
+def test_a_state_saved_by_earlier_versions_is_of_the_papers_rule():
+    scheduler = UCB([3, 1], window=2)
     scheduler.load_state_dict(OLD_STATE)
     assert scheduler.state_dict() == OLD_STATE
-    with pytest.raises(ValueError, match="it is of a scheduler with options"):
-        UCB([3, 1], exploration=5.0, window=2).load_state_dict(OLD_STATE)
+    with pytest.raises(ValueError, match="it is of a scheduler with scheduler 'UCB'"):
+        StandardizedUCB([3, 1], exploration=5.0, window=2).load_state_dict(OLD_STATE)
 
 
 @pytest.mark.parametrize(
     ("scheduler", "shown"),
     [
-        (UCB([3, 2, 1]), "UCB([3, 2, 1], exploration=1.0, window=10, scale='auto')"),
-        (UCB([3, 2, 1], scale=None), "UCB([3, 2, 1], exploration=5.0, window=10, scale=None)"),
-        (GaussianThompson(["a"]), "GaussianThompson(['a'], step_size=1.0, window=50, scale='auto')"),
+        (UCB([3, 2, 1]), "UCB([3, 2, 1], exploration=5.0, window=10)"),
+        (StandardizedUCB([3, 2, 1]), "StandardizedUCB([3, 2, 1], exploration=1.0, window=10)"),
+        (GaussianThompson(["a"]), "GaussianThompson(['a'], step_size=1.0, window=50)"),
+        (StandardizedThompson(["a"]), "StandardizedThompson(['a'], step_size=1.0, window=50)"),
         (RoundRobin((2, 1)), "RoundRobin([2, 1])"),
         (Fixed(3), "Fixed(3)"),
     ],
@@ -168,15 +153,27 @@ def steps(scheduler: Any, count: int) -> list[str]:
     return [str(warning.message) for warning in caught]
 
 
-def test_an_arm_left_untried_for_long_is_said_once():
-    stuck = partial(UCB, [3, 2, 1], scale=None)
+@pytest.mark.parametrize(
+    ("stuck", "shown", "other"),
+    [
+        (partial(UCB, [3, 2, 1]), "UCB([3, 2, 1], exploration=5.0, window=10)", "adept.StandardizedUCB"),
+        (
+            partial(GaussianThompson, [3, 2, 1], seed=1),
+            "GaussianThompson([3, 2, 1], step_size=1.0, window=50)",
+            "adept.StandardizedThompson",
+        ),
+    ],
+)
+def test_an_arm_left_untried_for_long_is_said_once_and_the_other_class_named(stuck, shown, other):
     scheduler = stuck()
+    if isinstance(scheduler, GaussianThompson):
+        scheduler.observe(3, 97.0)  # σ² = 97², a draw per arm; then σ² falls with every equal reward
+        for _ in range(400):
+            scheduler.observe(3, 97.0)
     assert steps(scheduler, PATIENCE - 1) == []
     (message,) = steps(scheduler, 1)
-    assert message.startswith(
-        "UCB([3, 2, 1], exploration=5.0, window=10, scale=None) has not tried 2, 1 in its first 50"
-    )
-    assert "scale='auto'" in message
+    assert message.startswith(f"{shown} has not tried 2, 1 in its first 50")
+    assert f"{other} ('standardized-" in message
     assert steps(scheduler, 500) == []
     resumed = stuck()
     resumed.load_state_dict(scheduler.state_dict())
@@ -184,5 +181,5 @@ def test_an_arm_left_untried_for_long_is_said_once():
 
 
 def test_nothing_is_said_where_every_arm_was_tried():
-    for name in ("ucb", "thompson", "round-robin", "fixed"):
+    for name in ("standardized-ucb", "standardized-thompson", "round-robin", "fixed"):
         assert steps(make_scheduler(name, [3] if name == "fixed" else [3, 2, 1]), 2 * PATIENCE) == []
