@@ -443,6 +443,8 @@ def test_a_critic_that_explains_nothing():
     advice = advise(table | {"explained_variance": np.full(rows, 0.04)})
     assert told(advice) == [("unexplained-returns", "scale-rewards")]
     assert str(advice).startswith("The critic explains nothing of the returns (median explained variance 0.04)")
+    # Returns that hardly vary, before any reward or on a solved task, call for nothing.
+    assert told(advise(table | {"explained_variance": np.full(rows, -4.0)})) == [("unexplained-returns", "keep")]
     assert told(advise({"explained_variance": [0.0] * 7})) == [("few-updates", "keep")]
     learned = np.where(np.arange(rows) < rows // 3, 0.0, 0.5)
     assert told(advise(table | {"explained_variance": learned})) == [("nothing-clear", "keep")]

@@ -55,6 +55,8 @@ MIN_CRITIC_LAG = 1.0
 """Share by which a critic's updates should go further before it counts as lagging: twice as far in all."""
 MIN_EXPLAINED_VARIANCE = 0.1
 """Explained variance of the returns below which advantages are mostly noise."""
+VARIED_RETURNS = -0.25
+"""Explained variance below which returns hardly vary: no reward was found yet, or the task is solved."""
 MIN_KL_JUMP = 5.0
 """Factor over the median KL before it from which the KL of an update counts as a jump."""
 MIN_LOST_SHARE = 0.5
@@ -328,7 +330,8 @@ def _on_critic(
     known = int(np.isfinite(table.get("explained_variance", EMPTY)).sum())
     if known >= MIN_UPDATES and max(explained) < MIN_EXPLAINED_VARIANCE:
         numbers = {"explained_variance": whole.explained_variance}
-        recommended.append(Recommendation("unexplained-returns", action, numbers=numbers))
+        varied = whole.explained_variance >= VARIED_RETURNS
+        recommended.append(Recommendation("unexplained-returns", action if varied else "keep", numbers=numbers))
         action = "keep"
     lagging = [
         number for number, each in enumerate(stages)

@@ -117,7 +117,8 @@ def _finding(each: Recommendation, advice: Advice) -> str:
     if each.finding == "unexplained-returns":
         return (
             f"The critic explains nothing of the returns (median explained variance {n['explained_variance']:.2f}), so "
-            "that advantages are mostly noise. Before any reward is found this is expected."
+            "that advantages are mostly noise. This is expected before any reward is found and once returns hardly "
+            "vary."
         )
     if each.finding == "critic-lags":
         lags = f"the critic lags: its updates should be {n['length']:.2g} times as long"
