@@ -380,6 +380,7 @@ def test_a_small_kl_asks_for_a_larger_rate_whatever_the_slopes():
     assert told(advice) == [("low-kl", "learning-rate")]
     assert advice.factor("learning-rate") == pytest.approx(2.5)
     assert advice.whole.direction == "short"
+    assert advice.headline.endswith("KL 0.0016)")
     assert advise(with_kl(0.0004, gains={8: 1e-9})).factor("learning-rate") == 4
     # Three updates are enough, and none has to be judged.
     few = advise({"approx_kl_last_epoch": [0.0004, 0.0003, 0.0005], "learning_rate": [3e-4] * 3})

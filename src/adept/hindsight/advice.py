@@ -105,7 +105,7 @@ class Advice:
 
     @property
     def headline(self) -> str:
-        """The direction of the last third that has one, in a few words; empty where none has."""
+        """The direction of the last third that has one, or of the run, in a few words; empty where none has."""
         return advice_text.headline(self)
 
     def __str__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -87,11 +88,11 @@ def render(advice: Advice, host: str) -> str:
 
 
 def headline(advice: Advice) -> str:
-    """Return the direction of the last third that has one, in a few words; empty where none has."""
-    for found in reversed(advice.stages):
+    """Return the direction of the last third that has one, or of the run, in a few words; empty where none has."""
+    for found in (*reversed(advice.stages), advice.whole):
         if found.direction in DIRECTIONS:
             slope = f"slope z {found.slope.value:+.1f} ± {found.slope.error:.1f}" if found.slope.updates else ""
-            kl = f"KL {found.kl:.2g}" if found.kl == found.kl else ""
+            kl = "" if math.isnan(found.kl) else f"KL {found.kl:.2g}"
             return f"{DIRECTIONS[found.direction]} ({', '.join(filter(None, (slope, kl)))})"
     return ""
 
