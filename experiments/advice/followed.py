@@ -130,7 +130,7 @@ def outcome(declared: Declaration, folder: Path, cell: Cell) -> Outcome | None:
         return None
     second = first if unchanged else [read(path) for path in paths["second"]]
     means = _mean_score(first), _mean_score(second)
-    untrained = float(np.mean([_known(columns)[0] for columns in first]))
+    untrained = float(np.mean([_untrained(columns) for columns in first]))
     progress = (means[1] - means[0]) / max(max(means) - untrained, 1e-9)
     epochs = _epochs(second) / _epochs(first)
     return Outcome(cell, advice, *means, progress, epochs, right(declared, cell, progress, epochs, unchanged=unchanged))
@@ -149,10 +149,10 @@ def _mean_score(runs: Sequence[Columns]) -> float:
     return float(np.mean([area_under_curve(each["step"], each["score"], float(each["step"][-1])) for each in runs]))
 
 
-def _known(columns: Columns) -> Any:
-    scores = columns["score"]
-    known = scores[np.isfinite(scores)]
-    return known if len(known) else np.array([math.nan])
+def _untrained(columns: Columns) -> float:
+    """Return the lowest of the first five scores: the very first one is of the shortest episodes alone."""
+    known = columns["score"][np.isfinite(columns["score"])]
+    return float(known[:5].min()) if len(known) else math.nan
 
 
 def _epochs(runs: Sequence[Columns]) -> float:

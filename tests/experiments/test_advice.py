@@ -12,6 +12,7 @@ from adept.runs.advice import follow
 from experiments.advice import followed
 from experiments.advice.runs import read
 
+TURNS = ("first", "second")
 TINY = """
 seeds = [1, 2]
 margin = 0.05
@@ -65,6 +66,11 @@ def test_the_runner_makes_what_is_missing_and_the_table_follows(tmp_path, capsys
     found = followed.outcome(declared, tmp_path, cell)
     assert found is not None
     assert found.epochs == 1
+    scores = {turn: [read(tmp_path / f"{cell.name}-{turn}-{seed}.csv.gz") for seed in (1, 2)] for turn in TURNS}
+    means = [np.mean([np.trapezoid(run["score"], run["step"]) / 576 for run in runs]) for runs in scores.values()]
+    lowest = np.mean([run["score"][:5].min() for run in scores["first"]])
+    assert (found.first, found.second) == pytest.approx(means)
+    assert found.progress == pytest.approx((means[1] - means[0]) / (max(means) - lowest))
     assert f"| {cell.name} | better | low kl: learning rate ×" in followed.table(declared, tmp_path)
     assert "of 1 settings (1 declared, 2 seeds each)" in followed.table(declared, tmp_path)
 
