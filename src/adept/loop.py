@@ -70,7 +70,7 @@ class Hindsight:
         self.rule = HindsightRule(epochs, optimize_for=optimize_for, **options)
         if learning_rate is not None:
             real_number("learning_rate", learning_rate, above=0, example=3e-4)
-        self._engine = Engine(self.rule if control else None, gains_every=gains_every, call="Hindsight(policy)")
+        self._engine = Engine(self.rule if control else None, gains_every=gains_every, host="own-loop")
         self._engine.attach(self.rule.epochs, ModuleWeights(policy, host_copy=host_copy), learning_rate)
 
     @property

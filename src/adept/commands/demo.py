@@ -95,11 +95,14 @@ def advice_on(results: StudyResults) -> dict[str, str]:
 
 
 def side_by_side(runs: Sequence[Mapping[str, Floats]]) -> dict[str, Floats]:
-    """Return the columns of runs with the same fixed epochs as if of one run, iteration by iteration; FLOPs add up."""
+    """Return the columns of runs with the same fixed epochs as if of one run: FLOPs add up, scores are averaged."""
     length = min(len(run["step"]) for run in runs)
     names = [name for name in runs[0] if all(name in run for run in runs)]
     table = {name: np.stack([run[name][:length] for run in runs], 1).ravel() for name in names}
-    return table | {"flops": np.repeat(sum(run["flops"][:length] for run in runs), len(runs))}
+    totals = {"flops": np.sum([run["flops"][:length] for run in runs], 0)}
+    if "score" in table:
+        totals["score"] = np.mean([run["score"][:length] for run in runs], 0)
+    return table | {name: np.repeat(values, len(runs)) for name, values in totals.items()}
 
 
 def show(results: StudyResults, rows: Sequence[dict[str, Any]]) -> None:

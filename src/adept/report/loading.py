@@ -24,8 +24,11 @@ from adept.studies.results import Cell, StudyResults, load_results, undeclared_d
 
 PROCESSOR = "processor_seconds"
 """The column of processor time; wall time says little where a machine is shared, and is left out."""
-MONITORED = ("slope_z", "critic_", "update_gain", "lr_scale", "gain/", "approx_kl_last_epoch")
-"""Columns, or their beginnings, that hindsight leaves in a record."""
+MONITORED = (
+    "slope_z", "critic_", "update_gain", "lr_scale", "gain/", "approx_kl_last_epoch", "learning_rate",
+    "explained_variance",
+)  # fmt: skip
+"""Columns, or their beginnings, that advice reads."""
 METHOD_KEYS = ("scheduler", "scheduler_options", "epochs", "arms", "stopping")
 """What makes a method of a run outside any study."""
 Methods = dict[str, ComparedMethod]

@@ -54,8 +54,7 @@ class Progress:
         if math.isfinite(record.get("slope_z", math.nan)):
             self._judged = [*self._judged[1 - JUDGED :], record]
             columns = {name: [each[name] for each in self._judged] for name in ("slope_z", "update_gain", "gain/x2")}
-            # Of the update of this row, not of the one that it judges: in a median over many that makes no difference.
-            columns["update_kl"] = [each.get("approx_kl_last_epoch", math.nan) for each in self._judged]
+            columns["approx_kl_last_epoch"] = [each.get("approx_kl_last_epoch", math.nan) for each in self._judged]
             self.headline = advise(columns).headline
 
     @property
