@@ -10,8 +10,8 @@ import torch
 from adept import cost
 from adept.algorithms import ALGORITHMS
 from adept.algorithms.augmentations import AUGMENTATIONS
+from adept.algorithms.autograd import Minibatch
 from adept.algorithms.drac import DrAC, regularizer
-from adept.algorithms.learner import Minibatch
 from adept.algorithms.ppo import PPO
 from adept.config import Config, Execution
 from adept.envs.base import Continuous, Discrete
