@@ -153,7 +153,8 @@ def test_less_or_other_does_not_continue(study, old, new, message):
 # The studies that come with the package, against the paper's tables and SPEC.
 
 
-NO_RIVALS = {"controller", "demo", "smoke", "tournament", "tournament-2", "tournament-grid", "procgen-watch"}
+NO_RIVALS = {"demo", "smoke", "tournament", "tournament-2", "tournament-grid", "procgen-watch",
+             "start-anywhere", "full-budget"}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", sorted(set(shipped_studies()) - NO_RIVALS))

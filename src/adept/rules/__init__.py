@@ -14,7 +14,6 @@ from adept.names import unknown_name
 from adept.rules.adam_rel import AdamRel
 from adept.rules.bandit import BanditRule
 from adept.rules.base import Rule, Settings
-from adept.rules.distance import Distance
 from adept.rules.hindsight import HindsightRule
 from adept.rules.hypergradient import Hypergradient
 from adept.rules.kl_rate import KLRate
@@ -23,7 +22,6 @@ from adept.schedulers import ARMS_ALONE, SCHEDULERS, Scheduler, make_scheduler
 
 RULES: dict[str, type[Rule]] = {
     "hindsight": HindsightRule,
-    "distance": Distance,
     "kl-rate": KLRate,
     "kl-rate-minibatch": KLRateMinibatch,
     "hypergradient": Hypergradient,
@@ -35,7 +33,6 @@ __all__ = [
     "RULES",
     "AdamRel",
     "BanditRule",
-    "Distance",
     "Feedback",
     "HindsightRule",
     "Hypergradient",
