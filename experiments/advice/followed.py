@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import argparse
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tomllib
 
 from adept.config import Config
 from adept.hindsight.advice import Advice

@@ -133,7 +133,7 @@ class AdeptCallback(BaseCallback):
         reward = self._reward(model) if self.engine.needs_reward and self._carried_out else None
         self._carried_out = True
         rows = self.engine.rollout(lambda: rows_of(model, self.engine))
-        rate = float(model.lr_schedule(model._current_progress_remaining))
+        rate = float(model.lr_schedule(1 - model.num_timesteps / model._total_timesteps))  # as `train` will have it
         self.engine.step(rows, reward=reward, learning_rate=rate, score=_score(model))
         if self.engine.controls:
             self._kept = self.engine.rule, self.engine.state_dict()
