@@ -120,7 +120,7 @@ def contents(folder: Path, ignore: str = "") -> dict[str, bytes | str]:
 
 def require_nothing_left(folder: Path) -> None:
     """Refuse half-written files of processes that are gone."""
-    left = [str(file) for file in folder.rglob(".*") if re.fullmatch(r"\..+\.\d+", file.name)]
+    left = [str(file) for file in folder.rglob(".*") if re.fullmatch(r"\.adept\.\d+\..+", file.name)]
     if left:
         raise Fault(f"left behind: {', '.join(left)}")
 

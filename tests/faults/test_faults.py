@@ -115,10 +115,10 @@ def test_the_campaign_finds_faults(campaign: Campaign, study: Path) -> None:
     campaign.victim.write_text("precious")
     with pytest.raises(Fault, match="no end after"), hang_limit(0.05):
         signal.pause()
-    (study / ".status.123").touch()
+    (study / ".adept.123.status").touch()
     with pytest.raises(Fault, match="left behind"):
         require_nothing_left(study)
-    (study / ".status.123").unlink()
+    (study / ".adept.123.status").unlink()
     with pytest.raises(Fault, match="ended with 2"):
         command(["study", "status", "nowhere"], allowed=(0,))
     path = next((study / "runs").glob("*/*/*"))

@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from adept.extras import require
-from adept.runs.files import write_aside
 from adept.runs.records import ENERGY, SCHEMA, read_energy
+from adept.runs.safe_io import write_aside
 
 if TYPE_CHECKING:
     from typing_extensions import Self
