@@ -97,6 +97,8 @@ def command(words: Sequence[str], allowed: Sequence[int] = STATUSES) -> tuple[in
     finally:
         log.removeHandler(handler)
     said = err.getvalue()
+    if "\x1b" in said + out.getvalue():
+        raise Fault(f"adept {' '.join(words)} sent an escape of someone else's to the terminal")
     if status not in allowed or "Traceback" in said:
         raise Fault(f"adept {' '.join(words)} ended with {status} and said: {said}")
     if status == 2 and not any(line.startswith("adept: ") for line in said.splitlines()):

@@ -122,6 +122,7 @@ def kill_family(campaign: Campaign, name: str, config: Config, kills: int) -> No
 
 FAILURES = {
     "reward 40": "reward", "observation 40": "not finite", "step 40": "RuntimeError", "reset 40": "RuntimeError",
+    "shape 40": "an observation of shape (1,)", "terminated 40": "terminated is nan",
 }  # fmt: skip
 """What the environment does from which of its steps on, and a part of what must be said."""
 

@@ -164,7 +164,7 @@ def test_a_new_report_takes_away_what_the_old_one_had_and_nothing_else(study, tm
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures" / "old.png").write_bytes(b"old")
     (tmp_path / "figures" / "mine.png").write_bytes(b"mine")
-    (tmp_path / "report.json").write_text(json.dumps({"files": ["figures/old.png"]}))
+    (tmp_path / "report.json").write_text(json.dumps({"files": ["figures/old.png", "report.json"]}))
     build_report(ReportOptions((study,), tmp_path, resamples=100))
     assert not (tmp_path / "figures" / "old.png").exists()
     assert (tmp_path / "figures" / "mine.png").exists()
