@@ -16,7 +16,8 @@ from tests.faults.campaign import EVIL
 VALUES: tuple[Any, ...] = (
     None, True, False, -1, 0, 1, 3, 2**31, 2**63, 10**30, -0.5, 1e308, float("nan"), float("inf"), "", "x", "done",
     "running", "ucb", f"{EVIL}:Thing", ".x:y", f"gymnasium/{EVIL}:Thing-v0", "nope/x", "../../victim.txt", "/", "\0",
-    "é" * 3000, [], {}, [[]], {"a": {}}, ["x"], [None], [1, 2], {"state": "done"}, [2**70], 10**400, "[/bold]", "\x1b[2J\u202e",
+    "é" * 3000, [], {}, [[]], {"a": {}}, ["x"], [None], [1, 2], {"state": "done"}, [2**70], 10**400,
+    "[/bold]", "\x1b[2J\u202e",
 )  # fmt: skip
 """What stands where something else belongs."""
 
