@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from adept.config import Config, Execution
+from adept.rules import RULES
 from adept.runs.checkpoints import load_checkpoint
 from adept.runs.records import read_status
 from adept.runs.runner import run_one
@@ -28,7 +29,8 @@ CLOCK = ("seconds", "processor_seconds", "rows")
 
 def small(env: str, iterations: int = 12, **settings: Any) -> Config:
     base: dict[str, Any] = {"environments": 2, "rollout_length": 16, "minibatch_size": 16, "restart_every": 5,
-                            "steps": 32 * iterations, "scheduler": "ucb", "arms": (2, 1)}  # fmt: skip
+                            "steps": 32 * iterations, "scheduler": "ucb"}  # fmt: skip
+    base |= {"epochs": 2} if settings.get("scheduler") in RULES else {"arms": (2, 1)}
     return Config(env=env, **base | settings)
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from adept.report.loading import load_comparison
+from adept.runs.checkpoints import load_checkpoint, save_checkpoint
+from adept.runs.records import read_config
 from tests.faults import files, kills, lines
 from tests.faults.campaign import EVIL, Campaign, Fault, command, hang_limit, require_nothing_left
 
@@ -77,6 +79,9 @@ def test_no_command_imports_what_only_a_file_names(campaign: Campaign, study: Pa
     path = next((folder / "runs").glob("*/round-robin/*"))
     config = json.loads((path / "config.json").read_text())
     (path / "config.json").write_text(json.dumps({**config, "scheduler": evil}))
+    saved = load_checkpoint(path)
+    assert saved is not None
+    save_checkpoint(path, read_config(path), *saved)  # as the stranger's own run would have
     elsewhere = campaign.folder / "elsewhere"
     shutil.copytree(path, elsewhere)
     (elsewhere / "config.json").write_text(json.dumps({**config, "env": f"gymnasium/{EVIL}:Thing-v0"}))

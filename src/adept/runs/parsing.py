@@ -9,7 +9,7 @@ import dataclasses
 import json
 import tomllib
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union
@@ -36,11 +36,7 @@ def parse_json(text: str | bytes, shape: Any, where: str) -> Any:
     """Return parsed JSON of the shape given."""
     if len(text) > LARGEST_TEXT:
         raise ValueError(f"{where} has {len(text):,} bytes; at most {LARGEST_TEXT:,} are read")
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{where} is not JSON: {gist(error)}") from error
-    _check_values(value, where)
+    value = _parsed(json.loads, text, "JSON", where)
     fit(value, shape, where)
     return value
 
@@ -49,12 +45,27 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
     """Return a parsed TOML document."""
     if len(text) > LARGEST_TOML or any(line.count(".") > MOST_DOTS for line in text.splitlines()):
         raise ValueError(f"{where} has more than {LARGEST_TOML:,} bytes, or a line of more than {MOST_DOTS} dots")
-    try:
-        value = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{where} is not TOML: {gist(error)}") from error
-    _check_values(value, where)
+    value: dict[str, Any] = _parsed(tomllib.loads, text, "TOML", where)
     return value
+
+
+def _parsed(parse: Callable[[Any], Any], text: str | bytes, kind: str, where: str) -> Any:
+    """Return a parsed document; refuse one that is nested too deep, or whose numbers are not real."""
+    try:
+        value = parse(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where} is not {kind}: {gist(error)}") from error
+    level = [value]
+    for _ in range(DEEPEST):
+        if not all(is_real(each) for each in level if isinstance(each, int | float)):
+            raise ValueError(f"{where} holds a number that is not finite, or of more than 38 digits")
+        level = [
+            inner for outer in level if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]  # fmt: skip
+        if not level:
+            return value
+    raise ValueError(f"{where} is nested more than {DEEPEST} levels deep")
 
 
 def fit(value: Any, shape: Any, where: str) -> None:
@@ -112,21 +123,6 @@ def _fit_hint(value: Any, hint: Any, where: str) -> None:
 def is_real(value: float) -> bool:
     """Say whether a number is finite, and small enough to compute with."""
     return -LARGEST_NUMBER < value < LARGEST_NUMBER
-
-
-def _check_values(value: Any, where: str) -> None:
-    """Refuse values that are nested too deep, and numbers that are not real."""
-    level = [value]
-    for _ in range(DEEPEST):
-        if not all(is_real(each) for each in level if isinstance(each, int | float)):
-            raise ValueError(f"{where} holds a number that is not finite, or of more than 38 digits")
-        level = [
-            inner for outer in level if isinstance(outer, dict | list)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]  # fmt: skip
-        if not level:
-            return
-    raise ValueError(f"{where} is nested more than {DEEPEST} levels deep")
 
 
 _NAMES = {int: "a whole number", float: "a finite number", str: "text", bool: "true or false", dict: "a mapping",

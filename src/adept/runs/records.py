@@ -292,7 +292,7 @@ def read_iterations(path: Path) -> Columns:
 def check_iterations(columns: Columns, known: int, source: str) -> Columns:
     """Return columns; say where rows are missing, or fewer than the iterations that are known to have been made."""
     rows = _in_place(columns)
-    if columns and rows < len(columns["iteration"]):
+    if rows < len(columns.get("iteration", ())):
         log.warning("%s: after row %d rows are missing, or not in their order", source, rows)
     elif rows < known:
         log.warning("%s: it has %d rows of %d iterations; those at its end are missing", source, rows, known)

@@ -182,7 +182,7 @@ def parse_study(text: str, source: str) -> Study:
     table = parse_toml(text, source)
     try:
         return _build(table, text)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:  # the latter of values that are lists or tables where names belong
         raise ValueError(f"{source}: {error}") from error
 
 
