@@ -277,3 +277,13 @@ def test_a_pipe_in_the_place_of_rows_or_evaluations_is_refused(tmp_path: Path) -
             read_iterations(path)
         with pytest.raises(OSError, match=r"evaluation.csv"):
             append_evaluation(path, {"iteration": 1})
+
+
+def test_what_a_report_has_no_room_for_is_refused_or_cut(tmp_path: Path) -> None:
+    path = finished(tmp_path)
+    (path / "status").write_text(json.dumps({"state": "failed", "error": "x" * 20_000}))
+    assert len(read_status(path)["error"]) == 2_000
+    values = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps({**values, "env": "gymnasium/" + "x" * 20_000}))
+    with pytest.raises(ValueError, match="a configuration has at most 10,000"):
+        read_config(path)

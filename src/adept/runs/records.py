@@ -45,6 +45,8 @@ ITERATIONS, EVALUATIONS, CONFIG, MACHINE, STATUS, ENERGY = (
 )  # fmt: skip
 START_SHAPE = {"command?": str, "time?": str, "packages?": dict}
 ENERGY_SHAPE = {"kwh": float, "starts": [{"kwh": float}]}
+LONGEST_CONFIG, LONGEST_ERROR = 10_000, 2_000
+"""Letters that a report has room for."""
 COUNTS = ("iteration", "step", "epochs", "epochs_done", "gradient_steps", "episodes", "flops")
 """Columns that always hold a number."""
 NUMBERS_OF_AN_EVALUATION = ("iteration", "step", "seed", "episodes", "return_mean", "return_std", "length_mean")
@@ -221,6 +223,8 @@ def run_path(out: Path, config: Config) -> Path:
 def config_of(values: Mapping[str, Any], source: str) -> Config:
     """Build a configuration from what a file says, importing nothing that it names."""
     check_fields(Config, values, source)
+    if (letters := len(str(values))) > LONGEST_CONFIG:
+        raise ValueError(f"{source} has {letters:,} letters; a configuration has at most {LONGEST_CONFIG:,}")
     try:
         return Config.from_dict(dict(values))
     except (TypeError, OverflowError) as error:
@@ -254,6 +258,8 @@ def read_status(path: Path) -> dict[str, Any]:
     except ValueError as error:
         log.warning("%s: its status cannot be read (%s); it counts as interrupted", path, error)
         return {"state": "interrupted"}
+    if "error" in status:
+        status["error"] = status["error"][:LONGEST_ERROR]
     if status["state"] == "running" and not is_locked(path / "lock"):
         status["state"] = "interrupted"
     return status
