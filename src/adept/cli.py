@@ -165,6 +165,6 @@ def print_json(values: Any) -> None:
 
 
 if __name__ == "__main__":
-    if not sys.flags.safe_path:
+    if not getattr(sys.flags, "safe_path", False):
         del sys.path[0]  # `python -m` puts the current folder there
     sys.exit(main())

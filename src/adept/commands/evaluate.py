@@ -11,7 +11,7 @@ from adept.config import Execution
 from adept.envs import backend_of
 from adept.options import Positional
 from adept.runs.records import append_evaluation, read_config
-from adept.terminal import number, say, show_status
+from adept.terminal import number, say, show_status, warn
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def run(words: list[str]) -> int:
     has_levels = backend_of(config).has_test_levels
     if not has_levels and "levels" in given(words, "levels"):
         note = f"{config.env} has no levels that training leaves out: --levels {options.levels} changes nothing"
-        print(f"adept: note: {note}", file=sys.stderr)
+        warn(f"adept: note: {note}")
     if options.json:
         print_json({**row, "returns": result.returns})
     else:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import tomllib
+import sys
 import typing
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union
 
+from adept.extras import require
 from adept.runs.safe_io import LARGEST_TEXT, gist, read_text
 
 LARGEST_TOML = 2**20
@@ -45,7 +46,8 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
     """Return a parsed TOML document."""
     if len(text) > LARGEST_TOML or any(line.count(".") > MOST_DOTS for line in text.splitlines()):
         raise ValueError(f"{where} has more than {LARGEST_TOML:,} bytes, or a line of more than {MOST_DOTS} dots")
-    value: dict[str, Any] = _parsed(tomllib.loads, text, "TOML", where)
+    toml = require("tomllib" if sys.version_info >= (3, 11) else "tomli", "train")
+    value: dict[str, Any] = _parsed(toml.loads, text, "TOML", where)
     return value
 
 
