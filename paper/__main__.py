@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from adept.report.figures import Drawing
-from adept.runs.files import write_aside
+from adept.runs.safe_io import write_aside
 from paper import appendix, blocks, choices, figures
 from paper.measures import ROOT, Evidence, load
 from paper.procgen import monitor_block

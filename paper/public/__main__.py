@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from adept.runs.files import write_aside
+from adept.runs.safe_io import write_aside
 from paper.public import figures, page, tables
 from paper.public.claims import FOLDER, Public
 

@@ -18,7 +18,7 @@ from adept.algorithms.stopping import make_rules
 from adept.config import Config, Execution
 from adept.envs import Environments, make_environments
 from adept.envs.base import Array
-from adept.envs.checked import Guarded
+from adept.envs.checked import CheckedEnvironments
 from adept.fast.actors import fast_actor
 from adept.fast.gradients import fast_gradients
 from adept.flops import forward_flops, policy_flops, values_flops
@@ -111,7 +111,7 @@ class Trainer:
         self.device = pick_device(self.execution.device)
         torch.set_num_threads(self.execution.threads)
         threads = self.execution.env_threads
-        self.environments: Environments = Guarded(make_environments(config, threads=threads), config.env)
+        self.environments: Environments = CheckedEnvironments(make_environments(config, threads=threads), config.env)
         shape = self.environments.observation_shape
         seed = stream_seed(config.seed, "network")
         network = make_network(config.network, shape, self.environments.actions, seed)

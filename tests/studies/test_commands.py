@@ -13,13 +13,13 @@ from adept.envs import BACKENDS
 from adept.presets import preset
 from adept.runs.energy import EnergyMeter
 from adept.runs.runner import run_one
-from adept.runs.text import duration
-from adept.runs.text import flops as cost
 from adept.studies.estimate import estimate, expected_epochs
 from adept.studies.grid import parse_study
 from adept.studies.progress import Progress, prices
 from adept.studies.results import load_results, results_of
 from adept.studies.work import last_iteration, mark_failed
+from adept.terminal import duration
+from adept.terminal import flops as cost
 
 from .conftest import TEXT, with_method
 from .test_results import TASK, directory, write_run  # noqa: F401 - a fixture

@@ -12,6 +12,7 @@ from adept.cli import parse, print_json
 from adept.hindsight.advice import Advice
 from adept.options import Positional
 from adept.runs.advice import read_advice
+from adept.terminal import say
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ def run(words: list[str]) -> int:
     if options.json:
         print_json(as_json(advice))
     else:
-        print("\n".join(advice.sentences))
+        say("\n".join(advice.sentences))
     return 0
 
 

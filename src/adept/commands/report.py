@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from adept.config import Config
 from adept.names import unknown_name
 from adept.options import Positional
 from adept.report import ReportOptions, build_report, check_report
+from adept.terminal import say, warn
 
 MOST_RESAMPLES = 1_000_000
 
@@ -43,12 +43,12 @@ def run(words: list[str]) -> int:
     if options.check:
         differences = check_report(options)
         for difference in differences:
-            print(f"adept: {difference}", file=sys.stderr)
+            warn(f"adept: {difference}")
         return 1 if differences else 0
     with loading("the runs, then drawing", "matplotlib"):
         facts = build_report(options)
     if options.json:
         print_json(facts)
     else:
-        print(facts["page"])
+        say(facts["page"])
     return 0

@@ -14,14 +14,11 @@ from typing import Any, Literal
 from rich.table import Table
 
 from adept.cli import loading, parse, print_json
-from adept.commands.screen import make_console
 from adept.config import Execution
 from adept.extras import require
 from adept.options import Positional
 from adept.runs.imports import named_environments, named_schedulers
 from adept.runs.records import STATES
-from adept.runs.text import duration
-from adept.runs.text import flops as cost
 from adept.studies.driver import check_continuation, run_study
 from adept.studies.engines import Engine
 from adept.studies.engines.local import LocalEngine
@@ -29,6 +26,8 @@ from adept.studies.estimate import estimate, sources
 from adept.studies.grid import load_study, shipped_studies
 from adept.studies.results import StudyResults, load_results, pack, results_of
 from adept.studies.work import Settings, last_iteration
+from adept.terminal import duration, make_console, say, warn
+from adept.terminal import flops as cost
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def run(words: list[str]) -> int:
             options = parse(StatusOptions, "study pack", words[1:])
             file = pack(options.directory)
             if not options.json:
-                print(f"{file}: {file.stat().st_size:,} bytes; the folder runs/ is not needed to report")
+                say(f"{file}: {file.stat().st_size:,} bytes; the folder runs/ is not needed to report")
             return _end({"file": str(file), "bytes": file.stat().st_size}, options.json)
     wanted = parse(StudyOptions, "study", words, description=help_text())
     result, code = study(wanted)
@@ -146,7 +145,7 @@ def study(options: StudyOptions) -> tuple[dict[str, Any], int]:
     try:
         results = run_study(declared, options.out, make_engine(options), settings)
     except KeyboardInterrupt:
-        print(f"stopped; the same command continues in {options.out}", file=sys.stderr)
+        warn(f"stopped; the same command continues in {options.out}")
         return status_of(load_results(options.out)), 130
     if not options.json:
         show_status(results)
@@ -214,10 +213,10 @@ def show_status(results: StudyResults) -> None:
             row.append(", ".join([f"{counts['done']}/{len(study.seeds)} done", *others]))
         table.add_row(method.label, *row)
     console = make_console()
-    console.print(table, markup=False)
+    console.print(table)
     for failed in summary["failed"]:
         text = f"failed: {failed['task']} · {failed['method']} · seed {failed['seed']}: {failed['error']}"
-        console.print(text, markup=False, highlight=False)
+        console.print(text)
 
 
 def dry_run(results: StudyResults, workers: int, trust: bool = False, *, quiet: bool = False) -> dict[str, Any]:
@@ -238,7 +237,7 @@ def dry_run(results: StudyResults, workers: int, trust: bool = False, *, quiet: 
                 f"{each.epochs:.3g}", cost(each.flops), duration(each.seconds),
             )  # fmt: skip
         console = make_console()
-        console.print(table, markup=False)
+        console.print(table)
         times = f"{duration(seconds)} in one process, {duration(seconds / workers)} in {workers}"
         lines = [f"total {cost(flops)}; {times}"]
         lines += [
@@ -248,7 +247,7 @@ def dry_run(results: StudyResults, workers: int, trust: bool = False, *, quiet: 
         if named and not trust:
             lines += [f"the study names code to import: {', '.join(named)}; running it needs --trust"]
         lines += [f"time: {source}" for source in sources(estimates)]
-        console.print("\n".join(lines), markup=False, highlight=False)
+        console.print("\n".join(lines))
     return {
         "study": results.study.name,
         "cells": [

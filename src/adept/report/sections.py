@@ -18,7 +18,7 @@ from adept.report.statistics import NONE, Estimate
 from adept.report.summary import Summary
 from adept.report.wording import bracket, energy, number, percent, readable, settings
 from adept.runs.records import STATES
-from adept.runs.text import duration
+from adept.terminal import duration
 
 Result = MethodResult | TaskResult
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections import Counter, deque
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
@@ -19,7 +18,7 @@ from rich.text import Text
 from adept import cost
 from adept.config import Config
 from adept.hindsight.advice import advise
-from adept.runs.text import duration, number
+from adept.terminal import duration, inert, make_console, number, warn
 from adept.training import Record, Trainer
 
 if TYPE_CHECKING:
@@ -86,8 +85,8 @@ class Screen:
     """Show a run. Used as a context manager; call `start` with the trainer, then the screen with each record."""
 
     def __init__(self, title: str, *, quiet: bool = False) -> None:
-        self._title, self._quiet = title, quiet
-        self._console = Console(stderr=True)
+        self._title, self._quiet = Text(inert(title)), quiet
+        self._console = make_console(stderr=True)
         self._live = Live(console=self._console, refresh_per_second=4) if self._console.is_terminal else None
         self._progress: Progress | None = None
         self._printed = -math.inf
@@ -109,7 +108,7 @@ class Screen:
         """Take note of what is being trained, and say where a resumed run continues."""
         self._progress = Progress(trainer.config, trainer.forward_flops, trainer.iteration)
         if trainer.iteration and not self._quiet:
-            self._console.print(f"continuing after iteration {trainer.iteration}", highlight=False)
+            self._console.print(f"continuing after iteration {trainer.iteration}")
 
     def episode(self, ended: int, episodes: int) -> None:
         """Show how many episodes of the evaluation at the end are over."""
@@ -119,7 +118,7 @@ class Screen:
         if self._live is not None:
             self._live.update(Panel(Text(text), title=self._title, title_align="left", border_style="cyan"))
         elif ended == episodes or time.monotonic() - self._printed >= PLAIN_SECONDS:
-            print(text, file=sys.stderr, flush=True)
+            warn(text)
             self._printed = time.monotonic()
 
     def __call__(self, record: Record) -> None:
@@ -133,7 +132,7 @@ class Screen:
             return
         last = record["iteration"] == self._progress.config.iterations
         if last or time.monotonic() - self._printed >= PLAIN_SECONDS:
-            print(plain_line(self._progress), file=sys.stderr, flush=True)
+            warn(plain_line(self._progress))
             self._printed = time.monotonic()
 
 
@@ -150,7 +149,7 @@ def plain_line(progress: Progress) -> str:
     )
 
 
-def panel(title: str, progress: Progress) -> RenderableType:
+def panel(title: Text, progress: Progress) -> RenderableType:
     """Return the live panel: progress, return, arms and compute."""
     record, config = progress.record, progress.config
     total = config.iterations * config.batch_size
