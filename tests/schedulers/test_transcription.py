@@ -21,7 +21,7 @@ EPISODES = 400
 
 
 def algorithm_1(arms: list[int], c: float, W: int) -> Rule:  # noqa: N803
-    """Adaptive data exploitation (UCB): lines 3 to 17. Send V̄, the mean return obtained by the new policy."""
+    """Adaptive data exploitation (UCB): lines 3 to 12. Send V̄, the mean return obtained by the new policy."""
     N = dict.fromkeys(arms, 1)  # noqa: N806
     Q = dict.fromkeys(arms, 0.0)  # noqa: N806
     R = {K: deque(maxlen=W) for K in arms}  # noqa: N806
@@ -33,9 +33,9 @@ def algorithm_1(arms: list[int], c: float, W: int) -> Rule:  # noqa: N803
             if bound > best:
                 best, K_e = bound, K  # noqa: N806
         V = yield K_e  # noqa: N806
-        R[K_e].append(V)  # line 15, first in first out
-        Q[K_e] = math.fsum(R[K_e]) / len(R[K_e])  # line 16; equation 3 with a full window
-        N[K_e] += 1  # line 17
+        R[K_e].append(V)  # line 10, first in first out
+        Q[K_e] = math.fsum(R[K_e]) / len(R[K_e])  # line 11; equation 3 with a full window
+        N[K_e] += 1  # line 12
         t += 1
 
 
