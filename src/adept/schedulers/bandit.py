@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from adept.schedulers.base import Scheduler
 from adept.schedulers.validation import Arm
@@ -31,9 +30,12 @@ class Bandit(Scheduler[Arm]):
         """Bring the arms' values up to date with their windows."""
         self._values = list(self._windows.means)
 
-    def _restore_windows(self, rule: Mapping[str, Any], credited: Sequence[int]) -> None:
-        """Set windows and values from a saved state, of arms that were credited this many times."""
-        self._windows = self._windows.restored(rule["rewards"], credited)
+    def _restore_windows(self, rewards: Sequence[Sequence[float]]) -> None:
+        """Set windows and values from saved rewards of each arm."""
+        self._windows = RewardWindows(len(self.arms), self._windows.window)
+        for index, held in enumerate(rewards):
+            for reward in held:
+                self._windows.append(index, reward)
         self._revalue()
 
     def _diagnose(self) -> dict[str, Sequence[float]]:

@@ -7,11 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adept.schedulers.bandit import Bandit
-from adept.schedulers.saved import counts, numbers
-from adept.schedulers.validation import LARGEST_NUMBER, Arm, real_number
-
-LARGEST_VARIANCE = (2 * LARGEST_NUMBER) ** 2
-"""No two rewards are further apart than the root of this."""
+from adept.schedulers.validation import Arm, real_number
 
 
 class GaussianThompson(Bandit[Arm]):
@@ -72,12 +68,9 @@ class GaussianThompson(Bandit[Arm]):
         }
 
     def _restore(self, rule: Mapping[str, Any]) -> None:
-        arms = len(self.arms)
-        self._counts = counts(rule["counts"], arms)
-        self._restore_windows(rule, self._counts)
-        self._means = numbers(rule["means"], arms)
-        self._variances = numbers(rule["variances"], arms, at_least=0, at_most=LARGEST_VARIANCE)
-        self._draws = numbers(rule["draws"], arms, at_least=-LARGEST_VARIANCE, at_most=LARGEST_VARIANCE)
+        self._restore_windows(rule["rewards"])
+        self._counts, self._means = list(rule["counts"]), list(rule["means"])
+        self._variances, self._draws = list(rule["variances"]), list(rule["draws"])
 
     def _diagnose(self) -> dict[str, Sequence[float]]:
         return {

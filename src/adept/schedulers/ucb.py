@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adept.schedulers.bandit import Bandit
-from adept.schedulers.saved import counts
 from adept.schedulers.validation import Arm, real_number
 
 
@@ -59,11 +58,10 @@ class UCB(Bandit[Arm]):
         return {"rewards": self._windows.state(), "counts": list(self._counts)}
 
     def _restore(self, rule: Mapping[str, Any]) -> None:
-        self._counts = counts(rule["counts"], len(self.arms), at_least=1)
+        self._counts = list(rule["counts"])
         # Every credit raises one N(K) and t by one, and all of them start at 1.
-        credited = [count - 1 for count in self._counts]
-        self._time = 1 + sum(credited)
-        self._restore_windows(rule, credited)
+        self._time = 1 + sum(count - 1 for count in self._counts)
+        self._restore_windows(rule["rewards"])
 
     def _diagnose(self) -> dict[str, Sequence[float]]:
         return {**super()._diagnose(), "score": self._scores()}
