@@ -212,7 +212,7 @@ def test_something_is_shown_while_pytorch_loads() -> None:
         "with adept.cli.loading('PyTorch', 'colorsys'): assert 'torch' not in sys.modules\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True)
-    assert done.stderr.decode() == "loading PyTorch …\r\x1b[2K"
+    assert done.stderr.decode() == "\r\x1b[2Kloading PyTorch …\r\x1b[2K"
 
 
 @pytest.mark.parametrize("command", ["train", "eval", "play", "study", "report", "flops"])

@@ -96,12 +96,12 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "version byte": version_byte,
     "terabyte": claiming,
     "no iteration": without("iteration"),
-    "no scheduler": without("scheduler"),
+    "no engine": without("engine"),
     "no collector": without("collector"),
     "no actions": without("collector/taken"),
     "iteration of another name": replaced("iteration", 3),
     "iteration of text": replaced("iteration", "7"),
-    "values of text": edit(lambda values, arrays: values.update(scheduler="x")),
+    "values of text": edit(lambda values, arrays: values.update(engine="x")),
     "wrong shape": replaced("collector/episode_return", np.zeros(9)),
     "another schema": replaced("schema", 99),
     "another number": another_number,
@@ -126,7 +126,7 @@ def test_where_no_checkpoint_is_good_the_files_are_left_alone(tmp_path: Path, cu
     path = tmp_path / "run"
     os.system(f"cp -r {cut} {path}")
     for file in (path / "checkpoint").glob("*.npz"):
-        without("scheduler")(file)
+        without("engine")(file)
     before = {file.name: file.read_bytes() for file in path.rglob("*") if file.is_file() and file.name != "status"}
     with pytest.raises(ValueError, match=r"no checkpoint in .* can be continued .*left as they are"):
         run_one(small(), path, REFERENCE)
