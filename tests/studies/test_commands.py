@@ -60,22 +60,25 @@ def test_a_dry_run_runs_nothing_and_says_where_its_rates_are_from(tmp_path, caps
 
 @pytest.mark.parametrize("method", ["fixed", "hindsight"])
 def test_the_flops_of_a_dry_run_are_those_of_the_run(method, tmp_path):
-    """With fixed epochs the estimate leaves nothing to chance: it is what the run counts, monitoring included."""
+    """With fixed epochs the estimate leaves little to chance: it is what the run counts, monitoring included."""
     text = TEXT.replace('scheduler = "fixed"\narms = [2]', f'scheduler = "{method}"\nepochs = 2')
     study = parse_study(text.replace('"arms"]', '"epochs", "arms"]').replace("steps = 512", "steps = 2048"), "the test")
     results = results_of(study, tmp_path)
     (before,) = [each for each in estimate(results) if each.cell.key == ("fixed-2", TASK, 1)]
     counted = run_one(before.cell.config, before.cell.path)["flops"]
-    assert before.flops == pytest.approx(counted, rel=1e-12)
+    assert before.flops is not None
+    # Hindsight may make its first update again, up to three times: 2 epochs of 64 rows, three passes of 17,792 FLOPs.
+    again = (counted - before.flops) / (2 * 3 * 64 * 17_792)
+    assert again == pytest.approx(round(again), abs=1e-6)
+    assert round(again) in (range(4) if method == "hindsight" else (0,))
 
 
 def test_epochs_that_hindsight_saves_are_not_counted():
     config = replace(preset("gymnasium/CartPole-v1", "ppo", "hindsight"), epochs=20)
     assert expected_epochs(replace(config, scheduler_options={"optimize_for": "samples"})) == 20
-    options = {"optimize_for": "compute", "pace": 0.5, "share": 0.3, "trade_rate": 0.0}
-    config = replace(config, scheduler_options=options, steps=5 * config.batch_size)
-    # Nothing is known before the first update; each one then lowers ln K by ½, down to 0.3·20: 20, 12.1, 7.4, 6, 6.
-    assert expected_epochs(config) == (20 + 12 + 7 + 6 + 6) / 5
+    saving = replace(config, scheduler_options={"optimize_for": "compute"})
+    assert expected_epochs(saving) == 8  # 0.4 of them
+    assert expected_epochs(replace(saving, epochs=5)) == 3  # and at least 3
 
 
 def test_a_dry_run_says_when_the_run_needs_trust(tmp_path, capsys):
