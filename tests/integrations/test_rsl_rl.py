@@ -241,7 +241,7 @@ def test_a_lr_scale_of_its_own_moves_the_critic_alone():
 
 
 def test_control_resumes_through_save_and_load(tmp_path):
-    control = {"name": "hindsight", "kl_limit": 1e-9}  # every update goes further than that, and is shortened
+    control = {"name": "hindsight", "distance": 1e-9}  # every update goes further than that, and is shortened
     first = attach(build(), control, verbose=0)
     first.learn(3)
     lr_scale = first.adept.engine.settings.lr_scale
