@@ -10,7 +10,7 @@ import numpy as np
 from adept import cost
 from adept.presets import preset
 from adept.report.statistics import Estimate, aggregate, probability_of_improvement
-from adept.report.wording import interval, percent
+from adept.report.text import interval, percent
 from paper.choices import arm_shares
 from paper.measures import RESAMPLES, Array, Evidence, difference
 from paper.verdicts import MARGIN, UNTESTED, Claim, Region, verdict

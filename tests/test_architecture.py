@@ -22,6 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "extras": set(),
     "options": {"names"},
     "seeding": set(),
+    "records": set(),
     "schedulers": {"names"},
     "hindsight": {"names", "extras"},
     "rules": {"names", "schedulers", "hindsight"},
@@ -61,14 +62,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     # A run's folder: what writes it (runner) trains, what reads it (records) does not.
     "runs": {
-        *{"names", "extras", "config", "seeding", "envs", "networks", "rollout", "algorithms", "cost"},
+        *{"names", "extras", "records", "config", "seeding", "envs", "networks", "rollout", "algorithms", "cost"},
         *{"hindsight", "training"},
     },
     "studies": {
-        *{"names", "extras", "config", "presets", "algorithms/__init__", "envs", "flops", "cost", "runs"},
+        *{"names", "extras", "records", "config", "presets", "algorithms/__init__", "envs", "flops", "cost", "runs"},
     },
     # A report reads the records of a study against the grid that the study declares; it runs nothing.
-    "report": {"names", "extras", "config", "cost", "hindsight", "runs", "studies"},
+    "report": {"names", "extras", "records", "config", "presets", "cost", "hindsight", "runs", "studies"},
     # Probes read records, and branch runs of their own.
     "probe": {
         *{"names", "schedulers", "rules", "hindsight", "config", "seeding", "trainer_engine", "training", "runs"},

@@ -13,11 +13,11 @@ from adept.report.analysis import analyze
 from adept.report.comparison import ComparedMethod, Comparison, Run
 from adept.report.curves import aggregate_curve, choice_shares, phase_flops, task_curve
 from adept.report.loading import load_comparison
-from adept.report.scales import make_scale
+from adept.report.normalization import make_scale
 from adept.report.statistics import Estimate
 from adept.report.summary import summarize
 from adept.report.tables import TABLES
-from adept.report.wording import readable
+from adept.report.text import readable
 
 TASKS = ["minigrid/DoorKey-6x6", "minigrid/LavaGapS7"]
 FIXED_1 = METHODS[1]

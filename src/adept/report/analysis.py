@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from adept.report.comparison import REACH, Comparison
-from adept.report.scales import MARGIN, Normalization, Scale, make_scale, scale_of_test_levels, without_progress
+from adept.report.normalization import MARGIN, Normalization, Scale, make_scale, scale_of_test_levels, without_progress
 from adept.report.statistics import (
     NONE,
     RESAMPLES,

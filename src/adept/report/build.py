@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from adept.extras import require
 from adept.report.analysis import Analysis, analyze
 from adept.report.loading import load_comparison
-from adept.report.scales import Normalization
+from adept.report.normalization import Normalization
 from adept.report.statistics import RESAMPLES, Estimate
 from adept.report.summary import Summary, summarize
 from adept.report.tables import TABLES, method_rows
-from adept.report.wording import interval, markdown, number, percent
+from adept.report.text import interval, markdown, number, percent
 from adept.runs.files import write_aside
 from adept.runs.safe_io import read_json
 

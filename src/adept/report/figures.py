@@ -20,7 +20,7 @@ from adept.report.analysis import Analysis
 from adept.report.statistics import Array
 from adept.report.style import Look, looks
 from adept.report.tables import Block, csv_text
-from adept.report.wording import clip, listing, readable
+from adept.report.text import clip, listing, readable
 
 SOFT, FRAME, GRID = "#4a4f57", "#9aa0a6", "#e6e8eb"
 STYLE: Any = {
@@ -194,7 +194,7 @@ def step_axis(axes: Axes, label: str | None = "environment steps") -> None:
 
 def draw_all(analysis: Analysis) -> list[Drawing]:
     """Draw every figure that the records allow."""
-    from adept.report.drawings import DRAWINGS
+    from adept.report.plots import DRAWINGS
 
     pen = Pen(analysis, looks(analysis.comparison))
     with matplotlib.rc_context(STYLE):

@@ -14,18 +14,17 @@ import numpy as np
 from adept import cost
 from adept.config import Config
 from adept.names import unknown_name
+from adept.records import column
 from adept.report.comparison import ComparedMethod, Comparison, Run
 from adept.report.importing import EVENTS, import_logs
 from adept.report.statistics import Array
-from adept.report.wording import settings
+from adept.report.text import settings
 from adept.runs.records import read_config, read_evaluations, read_iterations, read_starts, read_status
 from adept.studies.grid import different_keys
 from adept.studies.results import Cell, StudyResults, load_results, undeclared_differences
 
 PROCESSOR = "processor_seconds"
 """The column of processor time; wall time says little where a machine is shared, and is left out."""
-MONITORED = ("slope_z", "critic_", "update_gain", "lr_scale", "gain/", "approx_kl_last_epoch")
-"""Columns, or their beginnings, that hindsight leaves in a record."""
 METHOD_KEYS = ("scheduler", "scheduler_options", "epochs", "arms", "stopping")
 """What makes a method of a run outside any study."""
 Methods = dict[str, ComparedMethod]
@@ -207,7 +206,7 @@ def with_records(run: Run, columns: Mapping[str, Array], evaluations: Sequence[M
         processor=columns.get(PROCESSOR, np.full(len(columns["step"]), math.nan)),
         epochs=columns["epochs"],
         epochs_done=columns["epochs_done"],
-        monitored={name: values for name, values in columns.items() if name.startswith(MONITORED)},
+        monitored={name: values for name, values in columns.items() if column(name).report},
         test=score_on_test_levels(evaluations, float(columns["step"][-1])),
     )
 

@@ -15,7 +15,7 @@ from adept.report.curves import payload, to_json
 from adept.report.figures import FRAME, GRID, SOFT, Drawing
 from adept.report.style import looks
 from adept.report.summary import Summary
-from adept.report.wording import counted
+from adept.report.text import counted
 
 SECTIONS = {"glance": "Over all tasks", "epochs": "Epochs", "more": "More figures"}
 """Where figures stand; what is under more is folded up."""

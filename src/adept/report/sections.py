@@ -13,10 +13,10 @@ from typing import Any
 
 from adept.report.analysis import WORDS, Analysis, MethodResult, TaskResult
 from adept.report.comparison import REACH
-from adept.report.scales import MARGIN
+from adept.report.normalization import MARGIN
 from adept.report.statistics import NONE, Estimate
 from adept.report.summary import Summary
-from adept.report.wording import bracket, energy, number, percent, readable, settings
+from adept.report.text import bracket, energy, number, percent, readable, settings
 from adept.runs.records import STATES
 from adept.runs.text import duration
 

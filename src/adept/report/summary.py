@@ -7,9 +7,9 @@ from collections import Counter
 from dataclasses import dataclass
 
 from adept.report.analysis import Analysis
-from adept.report.gains import advice
+from adept.report.hindsight import advice
+from adept.report.text import counted, interval, listing, p_text, percent, signed
 from adept.report.verdicts import Advice, Verdict, as_good_for_less, keep_verdicts, which_epochs
-from adept.report.wording import counted, interval, listing, p_text, percent, signed
 from adept.runs.records import STATES
 
 

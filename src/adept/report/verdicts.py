@@ -9,9 +9,9 @@ from functools import lru_cache
 import numpy as np
 
 from adept.report.analysis import Analysis
-from adept.report.scales import MARGIN
+from adept.report.normalization import MARGIN
 from adept.report.statistics import Scores, aggregate, difference, holm, permutation_p
-from adept.report.wording import listing, number, p_text, percent, signed
+from adept.report.text import listing, number, p_text, percent, signed
 
 LEVEL = 0.05
 EQUAL = 1.01

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from adept.config import Config
+from adept.records import current_name
 from adept.runs.checkpoints import FOLDER
 from adept.runs.files import is_locked, open_to_append, remove_leftovers, take_lock, write_aside
 from adept.runs.safe_io import LARGEST_TABLE, check_fields, read_json, read_text
@@ -36,13 +37,6 @@ START_SHAPE = {"command?": str, "time?": str, "packages?": dict}
 ENERGY_SHAPE = {"kwh": float, "starts": [{"kwh": float}]}
 NUMBERS_OF_AN_EVALUATION = ("iteration", "step", "seed", "episodes", "return_mean", "return_std", "length_mean")
 
-FORMER_COLUMNS = {
-    "stride": "lr_scale", "critic_stride": "critic_lr_scale", "update_worth": "update_gain",
-    "watch_seconds": "monitor_seconds", "controller_distance": "rule_distance", "controller_z": "rule_z",
-    "controller_critic": "rule_critic",
-}  # fmt: skip
-"""Columns of records that were written before, by what they are called now."""
-
 log = logging.getLogger("adept")
 
 
@@ -50,7 +44,7 @@ class Columns(dict[str, npt.NDArray[np.float64]]):
     """Columns of numbers by name; one that is not there is a `ValueError` that names the file."""
 
     def __init__(self, columns: Mapping[str, npt.NDArray[np.float64]], source: str, unreadable: int = 0) -> None:
-        super().__init__({FORMER_COLUMNS.get(name, name): values for name, values in columns.items()})
+        super().__init__({current_name(name): values for name, values in columns.items()})
         self.source, self.unreadable = source, unreadable
 
     def take(self, rows: npt.NDArray[np.bool_]) -> Columns:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from adept.report.comparison import Comparison
 from adept.report.statistics import Array
-from adept.report.wording import listing
+from adept.report.text import listing
 
 Normalization = Literal["auto", "ratio", "progress", "none"]
 

@@ -15,7 +15,7 @@ from adept.report import ReportOptions
 from adept.report.analysis import analyze
 from adept.report.build import report_files
 from adept.report.comparison import ComparedMethod, Comparison, Run
-from adept.report.gains import advice, course, gains, monitored
+from adept.report.hindsight import advice, course, gains, monitored
 from adept.report.loading import load_comparison, with_records
 from adept.runs.advice import advice_of
 

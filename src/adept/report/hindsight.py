@@ -13,7 +13,7 @@ from adept.hindsight.advice import Advice, Mean, advise
 from adept.report.analysis import Analysis
 from adept.report.comparison import Comparison, Run
 from adept.report.statistics import Array
-from adept.report.wording import counted
+from adept.report.text import counted
 from adept.runs.advice import advice_of
 
 STAGES = ("first third", "middle third", "last third")

@@ -12,13 +12,13 @@ from matplotlib.patches import Patch
 
 from adept.report.comparison import ComparedMethod
 from adept.report.curves import aggregate_curve, arms_of, choice_shares
-from adept.report.drawings.scores import BAND, SMOOTHING, curve_rows
 from adept.report.figures import SOFT, WIDTH, Drawing, Pen, legend, new_figure, panel_figure, step_axis
-from adept.report.gains import BINS, STAGES, Point, course, gains
+from adept.report.hindsight import BINS, STAGES, Point, course, gains
+from adept.report.plots.scores import BAND, SMOOTHING, curve_rows
 from adept.report.statistics import Array
 from adept.report.style import ARMS, arm_colours, ramp
 from adept.report.tables import Block
-from adept.report.wording import clip
+from adept.report.text import clip
 
 KNOBS = {"exploration": "c", "window": "W", "step_size": "η", "arms": "arms"}
 """What ablations are over, and the paper's letter for it."""
