@@ -33,7 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "algorithms/stopping": {"names"},
     "config": {"names", "schedulers", "rules", "algorithms/__init__", "algorithms/stopping"},
     "presets": {"names", "config", "rules", "algorithms/__init__"},
-    "cost": {"config", "algorithms/__init__"},
+    "cost": {"config", "rules", "algorithms/__init__"},
     "envs": {"names", "extras", "config"},
     "networks": {"names", "envs"},
     "rollout": {"config", "envs", "networks", "seeding"},
@@ -41,7 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "fast": {"config", "rules", "envs", "networks", "rollout", "algorithms", "algorithms/__init__", "seeding"},
     "flops": {"names", "config", "envs", "networks"},
     "trainer_engine": {
-        *{"engine", "hindsight", "rules", "schedulers", "config", "envs", "rollout", "seeding"},
+        *{"engine", "hindsight", "rules", "schedulers", "config", "cost", "envs", "rollout", "seeding"},
         *{"algorithms", "algorithms/__init__"},
     },
     "training": {

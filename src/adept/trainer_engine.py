@@ -12,10 +12,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from adept import cost
 from adept.algorithms import ALGORITHMS
 from adept.algorithms.learner import Learner, load_network
 from adept.config import Config
-from adept.engine import Engine
+from adept.engine import Engine, marked_epochs
 from adept.envs.base import Array
 from adept.hindsight.estimates import time_groups
 from adept.hindsight.evaluation import LENGTHS, CriticRows, Rows
@@ -61,6 +62,30 @@ def preset_settings(config: Config, epochs: int, learning_rate: float) -> Settin
     )
 
 
+def most_rows(config: Config) -> int:
+    """Return the rows of a rollout that evaluate an update.
+
+    Where the rule needs every slope, at most as many are used as cost a twelfth of the preset's update: the slope's two
+    passes are two thirds of an epoch, so that is K/8 of a rollout.
+    """
+    rows = min(config.monitor_rows, config.batch_size)
+    few = cost.pays_for_monitoring(config)
+    return min(rows, max(1, config.batch_size * max(config.choices) // 8)) if few else rows
+
+
+def measured_rows(config: Config) -> tuple[int, int]:
+    """Return the rows that pass through the policy and through the critic to evaluate a run's updates of the largest K.
+
+    An update costs two passes for the slope, and one each for the start, the marked epochs but the last, and the
+    lengths; the critic costs one.
+    """
+    gains = (config.iterations - 1) // config.monitor_interval if config.monitor else 0
+    slopes = config.iterations - 1 if cost.pays_for_monitoring(config) else gains
+    marks = sum(epoch < max(config.choices) for epoch in marked_epochs(config.choices))
+    rows = most_rows(config)
+    return rows * (2 * slopes + (1 + marks + len(LENGTHS)) * gains), rows * slopes
+
+
 class TrainerEngine(Engine):
     """The engine of a run of the trainer.
 
@@ -72,19 +97,17 @@ class TrainerEngine(Engine):
     | augmentation | the preset; or the augmentation scheduler, a second bandit credited alike (UCB-DrAC) |
 
     Gains are measured every `monitor_interval` iterations if the run is monitored, slopes with them and where the rule
-    needs them. Where the rule needs every slope, at most as many rows are used as cost a twelfth of the preset's
-    update: the slope's two passes are two thirds of an epoch, so that is K/8 of a rollout.
+    needs them, on `most_rows` rows.
     """
 
     sees_gradients: ClassVar[bool] = True
 
     def __init__(self, config: Config, learner: Learner) -> None:
         rule = config.rule(stream_seed(config.seed, "scheduler"))
-        rows = min(config.monitor_rows, config.batch_size)
         super().__init__(
             rule,
             gains_every=config.monitor_interval if config.monitor else 0,
-            rows=min(rows, max(1, config.batch_size * max(config.choices) // 8)) if rule.needs_slope else rows,
+            rows=most_rows(config),
             every_slope=False,
             seed=config.seed,
         )

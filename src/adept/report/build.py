@@ -41,8 +41,6 @@ class ReportOptions:
     """name of the method that scores are normalised by; by default the study's"""
     normalization: Normalization = "auto"
     """ratio to the baseline, progress (share of the baseline's improvement, where scores may be negative), or none"""
-    allow: tuple[str, ...] = ()
-    """configuration keys in which methods may differ beyond those that the studies declare"""
     title: str | None = None
     """title of the page; by default the study's"""
     resamples: int = RESAMPLES
@@ -106,9 +104,7 @@ def report_files(options: ReportOptions) -> tuple[dict[str, bytes], dict[str, An
     from adept.report.figures import draw_all
     from adept.report.page import render_page
 
-    comparison = load_comparison(
-        options.directories, baseline=options.baseline, allow=options.allow, title=options.title
-    )
+    comparison = load_comparison(options.directories, baseline=options.baseline, title=options.title)
     analysis = analyze(comparison, normalization=options.normalization, resamples=options.resamples)
     summary = summarize(analysis)
     drawings = draw_all(analysis)
