@@ -18,6 +18,7 @@ from adept.commands.screen import make_console
 from adept.config import Execution
 from adept.extras import require
 from adept.options import Positional
+from adept.report.power import can_show_a_winner, seeds_needed, smallest_p
 from adept.runs.records import STATES
 from adept.runs.text import duration
 from adept.runs.text import flops as cost
@@ -25,7 +26,7 @@ from adept.studies.driver import check_continuation, run_study
 from adept.studies.engines import Engine
 from adept.studies.engines.local import LocalEngine
 from adept.studies.estimate import estimate, sources
-from adept.studies.grid import load_study, shipped_studies
+from adept.studies.grid import Study, load_study, shipped_studies
 from adept.studies.results import StudyResults, load_results, pack, results_of
 from adept.studies.work import Settings, last_iteration
 
@@ -182,6 +183,7 @@ def status_of(results: StudyResults) -> dict[str, Any]:
             grid[method.name][task] = {state: found[state] for state in STATES}
     return {
         "study": study.name,
+        "winner": winner(study),
         "directory": str(results.directory),
         "runs": len(results.cells),
         "counts": results.counts(),
@@ -196,6 +198,17 @@ def status_of(results: StudyResults) -> dict[str, Any]:
             for cell in results.cells if cell.state == "failed"
         ],
     }  # fmt: skip
+
+
+def winner(study: Study) -> dict[str, Any]:
+    """Return whether the declared test can show a winner with the study's seeds, as a JSON-safe object."""
+    tasks, rivals = len(study.tasks), len(study.methods) - 1
+    known = rivals > 0 and len(study.seeds) > 1
+    return {
+        "smallest_p": smallest_p(len(study.seeds), tasks, rivals) if known else None,
+        "seeds_needed": seeds_needed(tasks, rivals) if rivals else None,
+        "text": can_show_a_winner(len(study.seeds), tasks, rivals),
+    }
 
 
 def show_status(results: StudyResults) -> None:
@@ -214,6 +227,7 @@ def show_status(results: StudyResults) -> None:
         table.add_row(method.label, *row)
     console = make_console()
     console.print(table, markup=False)
+    console.print(summary["winner"]["text"], markup=False, highlight=False)
     for failed in summary["failed"]:
         text = f"failed: {failed['task']} · {failed['method']} · seed {failed['seed']}: {failed['error']}"
         console.print(text, markup=False, highlight=False)
@@ -240,6 +254,7 @@ def dry_run(results: StudyResults, workers: int, *, quiet: bool = False) -> dict
         lines = [f"total {cost(flops)}; {times}"]
         lines += ["epochs assume that arms are chosen equally often; a stopping rule may end updates earlier"]
         lines += [f"time: {source}" for source in sources(estimates)]
+        lines += [text for text in [winner(results.study)["text"]] if text]
         console.print("\n".join(lines), markup=False, highlight=False)
     return {
         "study": results.study.name,
@@ -250,4 +265,5 @@ def dry_run(results: StudyResults, workers: int, *, quiet: bool = False) -> dict
         ],
         "total": {"runs": len(left), "flops": flops, "seconds": seconds, "seconds_of_workers": seconds / workers},
         "rates": sources(estimates),
+        "winner": winner(results.study),
     }  # fmt: skip

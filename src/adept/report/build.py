@@ -143,7 +143,7 @@ def _plain(value: object) -> Any:
 
 def _readme(analysis: Analysis, summary: Summary, drawings: Iterable[Drawing]) -> str:
     """Return the findings as Markdown, for those who read where pages are not rendered."""
-    heads = ["method", "runs", "IQM", "against the baseline", "P(better)", "update FLOPs", "mean K"]
+    heads = ["method", "runs", "IQM", "against the baseline", "P(better)", "update FLOPs", "mean epochs"]
     lines = [
         f"# {markdown(analysis.comparison.title)}", "", f"**{markdown(summary.headline)}**", "",
         *(f"- {markdown(text)}" for text in summary.sentences[1:]), "",

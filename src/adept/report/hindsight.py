@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from adept.hindsight.advice import Advice, Mean, advise
 from adept.report.analysis import Analysis
 from adept.report.comparison import Comparison, Run
 from adept.report.statistics import Array
-from adept.report.text import counted
+from adept.report.text import counted, listing
 from adept.runs.advice import advice_of
 
 STAGES = ("first third", "middle third", "last third")
@@ -77,27 +77,47 @@ def course(comparison: Comparison, method: str, tasks: Sequence[str], column: st
 
 
 def advice(analysis: Analysis) -> list[tuple[str, str]]:
-    """Return what a fixed method's updates say, task by task: how many runs agree, and the sentences of one run.
+    """Return what a fixed method's updates say, task by task: how many runs agree, and the sentences of one run."""
+    comparison, found = analysis.comparison, []
+    for name, task, told in _told(comparison):
+        common, number = _common(told)
+        run, words = next((run, str(said)) for run, said in told if said.whole.direction == common)
+        agree = ""
+        if len(told) > 1 and common in DIRECTIONS:
+            agree = f"In {number} of {counted(len(told), 'run')} updates {DIRECTIONS[common]}. "
+        place = f"{comparison.label(name)} on {comparison.short[task]}"
+        found.append((place, f"{agree}Seed {run.seed}: {words.replace('`', '')}"))
+    return found
 
-    That is the baseline, or, where it was not monitored, the first fixed method that was.
-    """
-    comparison = analysis.comparison
+
+def directions(analysis: Analysis) -> list[str]:
+    """Say on which tasks most runs' updates stop short or overshoot, and what to try."""
+    comparison, tasks = analysis.comparison, dict[str, list[str]]()
+    label = ""
+    for name, task, told in _told(comparison):
+        common, number = _common(told)
+        if 2 * number > len(told):
+            tasks.setdefault(common, []).append(comparison.short[task])
+        label = comparison.label(name)
+    return [f"Updates of {label} {DIRECTIONS[way]} on {listing(tasks[way])}: try a {rate} learning rate there."
+            for way, rate in (("short", "larger"), ("over", "smaller")) if way in tasks]  # fmt: skip
+
+
+def _told(comparison: Comparison) -> Iterator[tuple[str, str, list[tuple[Run, Advice]]]]:
+    """Yield method, task and each run's advice: of the baseline, or, where it was not monitored, a fixed method."""
     fixed = [method.name for method in comparison.methods if method.fixed_epochs is not None]
     names = sorted(fixed, key=lambda name: name != comparison.baseline)
     name = next((name for name in names if monitored(comparison, name, comparison.tasks)), None)
     if name is None:
-        return []
-    found = []
+        return
     for task in comparison.tasks:
-        told = [(run, _advice_of(run)) for run in monitored(comparison, name, (task,))]
-        for common, number in Counter(said.whole.direction for _, said in told).most_common(1):
-            run, words = next((run, str(said)) for run, said in told if said.whole.direction == common)
-            agree = ""
-            if len(told) > 1 and common in DIRECTIONS:
-                agree = f"In {number} of {counted(len(told), 'run')} updates {DIRECTIONS[common]}. "
-            place = f"{comparison.label(name)} on {comparison.short[task]}"
-            found.append((place, f"{agree}Seed {run.seed}: {words.replace('`', '')}"))
-    return found
+        if told := [(run, _advice_of(run)) for run in monitored(comparison, name, (task,))]:
+            yield name, task, told
+
+
+def _common(told: Sequence[tuple[Run, Advice]]) -> tuple[str, int]:
+    """Return the direction that most runs agree on, and how many do."""
+    return Counter(said.whole.direction for _, said in told).most_common(1)[0]
 
 
 def _advice_of(run: Run) -> Advice:

@@ -47,6 +47,7 @@ def load_comparison(
             imported.append((directory.resolve().name, import_logs(directory)))
         else:
             studies.append(load_results(directory))  # says what is missing
+    criterion, threshold = _criterion(studies)
     for results in studies:
         _require_comparable(results)
     methods, runs, names = _of_studies(studies)
@@ -74,7 +75,7 @@ def load_comparison(
     ]
     budget, notes = _budgets(tasks, runs, bool(imported))
     return Comparison(title or " and ".join(titles), tuple(methods.values()), tasks, tuple(runs), baseline, budget,
-                      declared, notes, *_criterion(studies))  # fmt: skip
+                      declared, notes, criterion, threshold)  # fmt: skip
 
 
 def _require_folder(directory: Path) -> None:
@@ -114,14 +115,23 @@ def _require_comparable(results: StudyResults) -> None:
         )
 
 
-def _told_apart(methods: Methods, runs: Iterable[Run], declared: tuple[str, ...]) -> tuple[Methods, tuple[str, ...]]:
+def _differing(runs: Iterable[Run]) -> list[str]:
+    """Return the keys in which runs on one task differ, but for those that are no part of a method."""
+    tasks: dict[str, list[dict[str, Any]]] = {}
+    for run in runs:
+        if run.config is not None:
+            tasks.setdefault(run.task, []).append(run.config.to_dict())
+    found = {key for configs in tasks.values() for key in differing_keys(configs)}
+    return sorted(found - {*NO_PART})
+
+
+def _told_apart(methods: Methods, runs: Sequence[Run], declared: tuple[str, ...]) -> tuple[Methods, tuple[str, ...]]:
     """Add to the labels what else differs on one task, between several folders; and to the declared keys."""
     tasks: dict[str, dict[str, dict[str, Any]]] = {}
     for run in runs:
         if run.config is not None:
             tasks.setdefault(run.task, {}).setdefault(run.method, run.config.to_dict())
-    found = {key for configs in tasks.values() for key in differing_keys(configs.values())}
-    keys = sorted(found - {*declared, *NO_PART})
+    keys = [key for key in _differing(runs) if key not in declared]
     if not keys:
         return methods, declared
     labels: dict[str, list[str]] = {}
@@ -290,5 +300,4 @@ def loose_runs(directories: Sequence[Path]) -> tuple[Methods, list[Run], list[st
         if (other := runs.setdefault((label, config.env, config.seed), run)) is not run:
             raise _twice(other, run)
         runs[label, config.env, config.seed] = with_records(run, read_iterations(path), read_evaluations(path))
-    keys = differing_keys(method.config.to_dict() for method in methods.values() if method.config is not None)
-    return methods, list(runs.values()), [key for key in keys if key not in NO_PART]
+    return methods, list(runs.values()), _differing(runs.values())

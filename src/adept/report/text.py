@@ -36,6 +36,11 @@ def percent(value: float) -> str:
     return f"{100 * value:.0f} %" if math.isfinite(value) else "–"
 
 
+def small_percent(value: float) -> str:
+    """Return a small share, in percent with one digit."""
+    return f"{100 * value:.1f} %"
+
+
 def p_text(value: float) -> str:
     """Return a p-value."""
     return f"p = {value:.2g}" if value >= 0.001 else "p < 0.001"
