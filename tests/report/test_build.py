@@ -54,7 +54,7 @@ def test_every_figure_comes_as_png_svg_and_csv_with_a_caption(report):
     assert {
         "aggregate-curves", "score-against-compute", "per-task-differences", "aggregates-train", "compute-by-phase",
         "probability-of-improvement", "performance-profile", "learning-curves", "decisions",
-        "decisions-per-task",
+        "score-against-compute-by-task",
     } <= names  # fmt: skip
     assert "aggregates-test" not in names  # there are no evaluations
 

@@ -14,7 +14,6 @@ from adept.report import sections
 from adept.report.analysis import analyze
 from adept.report.comparison import Comparison, Run
 from adept.report.loading import load_comparison
-from adept.report.summary import summarize
 from adept.studies.grid import cell_path
 
 TASKS = ["minigrid/DoorKey-6x6", "minigrid/LavaGapS7"]
@@ -201,5 +200,5 @@ def test_measured_energy_is_averaged_where_every_run_has_it(tmp_path):
     found = analyze(load_comparison([tmp_path]), resamples=100)
     assert found.methods["fixed-4"].energy == pytest.approx(0.015)
     assert math.isnan(found.methods["fixed-1"].energy)
-    assert "15 Wh" in sections.methods(found, summarize(found))
-    assert "Energy per run" in sections.methods(found, summarize(found))
+    assert "15 Wh" in sections.methods(found)
+    assert "Energy per run" in sections.methods(found)

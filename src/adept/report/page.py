@@ -45,7 +45,7 @@ def render_page(analysis: Analysis, summary: Summary, drawings: Sequence[Drawing
         "script_hash": f"'sha256-{digest}'",
         "data": to_json(payload(analysis)),
         "summary": sections.findings(summary),
-        "methods": sections.methods(analysis, summary),
+        "methods": sections.methods(analysis),
         "tasks": "\n".join(sections.task_table(analysis, task) for task in comparison.tasks),
         "scores": sections.scores(analysis),
         "unfinished": sections.unfinished(analysis),

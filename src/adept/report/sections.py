@@ -80,7 +80,7 @@ def by_method(analysis: Analysis, results: Mapping[str, Result], columns: Mappin
     here = [(index, method) for index, method in enumerate(comparison.methods) if method.name in results]
     cells = {title: [make(method.name, results[method.name]) for _, method in here]
              for title, make in {"Runs": _runs_cell, **columns}.items()}  # fmt: skip
-    cells = {title: made for title, made in cells.items() if not {*made} <= {cell("–"), cell("–", kind="text")}}
+    cells = {title: made for title, made in cells.items() if set(made) != {cell("–")}}
     if len(here) > 1 and len(set(cells.get("Mean epochs", ()))) == 1:
         del cells["Mean epochs"]
     heads = [f'<th scope="row">{dot(index)}{escape(method.label)}</th>' for index, method in here]
@@ -119,10 +119,9 @@ def dot_of(state: str) -> str:
     return f'<i class="mark {state.replace(" ", "-")}" aria-hidden="true"></i>'
 
 
-def methods(analysis: Analysis, summary: Summary) -> str:
+def methods(analysis: Analysis) -> str:
     """Return the sortable table of methods."""
     best = max(map(analysis.iqm, analysis.scored), default=math.nan)
-    against = {verdict.method: verdict.claim for verdict in summary.keep}
     columns: dict[str, Callable[[str, MethodResult], str]] = {
         f"IQM, {analysis.criterion}": lambda name, result: estimate_cell(result.iqm, best),
         "Against the baseline": lambda name, result: f"<td>{badge(result.standing) if result.standing else '–'}</td>",
@@ -139,7 +138,6 @@ def methods(analysis: Analysis, summary: Summary) -> str:
     for measure, word in WORDS.items():
         if measure != analysis.comparison.criterion:
             columns[f"IQM, {word}"] = functools.partial(_iqm_cell, measure)
-    columns["Against fixed settings"] = lambda name, result: cell(against.get(name, "–"), kind="text")
     caption = (
         f"The criterion is the {analysis.quantity}; 95 % intervals below the values; one setting per "
         "method over all tasks. Against the baseline: tests of the IQM, corrected for the number of methods. ◆: on "

@@ -17,7 +17,7 @@ from adept.runs.records import STATES
 BEATS = {
     "final-score": ("scores higher than", "score higher than"),
     "mean-score": ("learns faster than", "learn faster than"),
-    "steps-to-threshold": ("gets there sooner than", "get there sooner than"),
+    "steps-to-threshold": ("reaches {goal} sooner than", "reach {goal} sooner than"),
 }
 """What being better is by each criterion, of one method and of several."""
 
@@ -86,7 +86,8 @@ def _too_few(analysis: Analysis) -> tuple[int, int | None] | None:
 def _headline(analysis: Analysis) -> str:
     """Answer in one sentence which method to use."""
     comparison = analysis.comparison
-    label, (beats, beat) = comparison.label(comparison.baseline), BEATS[comparison.criterion]
+    label, goal = comparison.label(comparison.baseline), analysis.criterion.removeprefix("steps to ")
+    beats, beat = (words.format(goal=goal) for words in BEATS[comparison.criterion])
     if not analysis.scored:
         cells = [analysis.tasks[method.name, task].done for method in comparison.methods
                  for task in comparison.common_tasks]  # fmt: skip
@@ -146,8 +147,9 @@ def _following(analysis: Analysis, fixed: tuple[Advice, ...]) -> list[str]:
     if few := _too_few(analysis):
         seeds = f"{few[1]} seeds" if few[1] else "more seeds"
         steps.append(f"Run {seeds} of each method instead of {few[0]}: with fewer no method can be shown to be better.")
-    elif fixed and fixed[0].method is None and analysis.fewest_runs(analysis.scored) > 1:
-        steps.append("Run more seeds of the methods whose order is open: see below, over all tasks.")
+    elif fixed and fixed[0].undecided:
+        rivals = listing([comparison.label(name) for name in fixed[0].undecided])
+        steps.append(f"Run more seeds of {rivals}: which of them to use is open.")
     if (name := _best(analysis)) is not None:
         beside = comparison.label(comparison.baseline)
         steps.append(f"Try {comparison.label(name)} on a task of your own, beside {beside}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 
 from adept.report.statistics import Estimate
@@ -74,9 +75,9 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" + ("" if count == 1 else "s")
 
 
-def clip(text: str, most: int = 40) -> str:
-    """Cut a long name; tables and the page have it whole."""
-    return text if len(text) <= most else text[: most - 1] + "…"
+def wrapped(text: str, most: int = 32) -> str:
+    """Break a long name into lines; nothing of it is cut off."""
+    return "\n".join(textwrap.wrap(text, most, break_on_hyphens=False)) or text
 
 
 def markdown(text: str) -> str:

@@ -116,11 +116,11 @@ def _verdict(analysis: Analysis, name: str, trials: list[tuple[_Trial, float]], 
         return Verdict(name, label(name), "unknown", why, "")
     for trial, p in trials:
         if p < LEVEL:
-            claim, reason = _claim(analysis, trial), _words(analysis, trial, p, shown=True)
+            claim, reason = _claim(analysis, trial), _words(analysis, trial, p)
             above = _line_above(analysis, name)
             return Verdict(name, label(name), "no better" if above else "better", above or claim, reason)
     trial, p = trials[0]
-    reason = _words(analysis, trial, p, shown=False)
+    reason = _words(analysis, trial, p)
     seeds = analysis.fewest_runs((name, trial.rival))
     if smallest_p(seeds, len(analysis.comparison.common_tasks), tests, two_sided=False) >= LEVEL:
         return Verdict(name, label(name), "unknown", f"{seeds} seeds are too few to tell", reason)
@@ -151,15 +151,14 @@ def _line_above(analysis: Analysis, name: str) -> str:
     return ""
 
 
-def _words(analysis: Analysis, trial: _Trial, p: float, *, shown: bool) -> str:
+def _words(analysis: Analysis, trial: _Trial, p: float) -> str:
+    """Return the test in numbers."""
     mine, theirs = (analysis.normalized(name) or [] for name in (trial.method, trial.rival))
     spent = analysis.methods[trial.method].update_compute / analysis.methods[trial.rival].update_compute
+    best = f"{analysis.comparison.label(trial.rival)} is the best {fixed_word(analysis)}"
     facts = f"IQM {signed(difference(mine, theirs, resamples=analysis.resamples))}, {p_text(p)}"
-    rival = f"{analysis.comparison.label(trial.rival)}, the best {fixed_word(analysis)}"
-    if trial.better:
-        return f"{'better than' if shown else 'not shown to be better than'} {rival} for its compute: {facts}"
-    claim = "not worse than" if shown else "not shown to be as good as"
-    return f"{claim} {rival}: {facts}, at {percent(spent)} of its update FLOPs"
+    return f"{best} for its compute: {facts}" if trial.better else (
+        f"{best}: {facts}, at {percent(spent)} of its update FLOPs")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -169,6 +168,8 @@ class Advice:
     place: str
     method: str | None
     text: str
+    undecided: tuple[str, ...] = ()
+    """methods between which the order is open"""
 
 
 def which_fixed(analysis: Analysis) -> tuple[Advice, ...]:
@@ -220,7 +221,7 @@ def _advise(analysis: Analysis, task: str) -> Advice:
             text = f"Use {label(best)}: {top}, and is better than {label(second)} ({signed(gap)}, {p_text(p)})."
             return Advice(place, best, text)
         text = f"{label(best)}, if in doubt: {top}. Whether it is better than {label(second)} is open"
-        return Advice(place, None, f"{text} ({signed(gap)}, {p_text(p)}).")
+        return Advice(place, None, f"{text} ({signed(gap)}, {p_text(p)}).", (best, second))
     tests = holm([permutation_p(tables[name], tables[best], metric=metric, margin=margin, draws=5 * analysis.resamples)
                   for name in cheaper])  # fmt: skip
     for name, p in zip(cheaper, tests, strict=True):
@@ -240,7 +241,7 @@ def _advise(analysis: Analysis, task: str) -> Advice:
         f"{label(best)}, if in doubt: {top}.{savings(best)} Whether {label(unclear)} is as good is open "
         f"({signed(gaps[unclear])}); it would save {percent(1 - spent[unclear] / spent[best])} of the update FLOPs."
     )
-    return Advice(place, None, text)
+    return Advice(place, None, text, (best, unclear))
 
 
 def _learned_task(analysis: Analysis, task: str, name: str) -> bool:

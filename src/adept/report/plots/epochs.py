@@ -18,7 +18,7 @@ from adept.report.plots.scores import BAND, SMOOTHING, curve_rows
 from adept.report.statistics import Array
 from adept.report.style import ARMS, arm_colours, ramp
 from adept.report.tables import Block
-from adept.report.text import clip
+from adept.report.text import wrapped
 
 KNOBS = {"exploration": "c", "window": "W", "step_size": "η", "arms": "arms"}
 """What ablations are over, and the paper's letter for it."""
@@ -26,11 +26,11 @@ WORTH = (
     "Gain of the policy after each epoch over the one before the update, in % of a standard deviation of the "
     "advantage, judged by the next rollout; means over updates by thirds of training, bars are standard errors. The "
     "last point is the whole update. Gains tell what a small change is worth on the present path, not what another "
-    "fixed K would lead to."
+    "number of epochs would lead to."
 )
 CHOICES = (
-    "Cumulative share of the iterations so far in which each number of epochs K was chosen, over training; mean over "
-    "seeds{tasks}. For a rule that only stops early, the epochs done. No smoothing."
+    "Cumulative share, in %, of the iterations so far in which each number of epochs K was chosen, over training; mean "
+    "over seeds, and over tasks for all of them. For a rule that only stops early, the epochs done. No smoothing."
 )
 
 
@@ -64,7 +64,7 @@ def _gains(
             axes.errorbar(epochs + 0.012 * known[-1] * (place - 1), 100 * means, 100 * errors, color=colour, marker="o",
                           markersize=3, linewidth=1.4, elinewidth=1, label=stage)  # fmt: skip
             rows.append({what: key, "stage": stage, "epoch": epochs, "gain": means, "error": errors})
-        axes.set_title(clip(labels[key], 26), fontsize=8.5)
+        axes.set_title(wrapped(labels[key], 26), fontsize=8.5)
         axes.set_xticks(known)
     figure.supxlabel("epoch", fontsize=8.5, color=SOFT)
     legend(figure, flat[0], 3)
@@ -102,7 +102,7 @@ def slope_and_lr_scale(pen: Pen) -> Iterator[Drawing]:
         f"mean). Means over runs in {BINS} bins of training; bands are standard errors over runs. {pen.count(tasks)} "
         "No other smoothing."
     )
-    yield Drawing("slope-and-lr_scale", "Slope and scale over training", caption, figure, rows, "epochs")
+    yield Drawing("slope-and-lr-scale", "Slope and scale over training", caption, figure, rows, "epochs")
 
 
 def _adaptive(pen: Pen) -> list[ComparedMethod]:
@@ -132,44 +132,32 @@ def _legend_of_arms(figure: Figure, pen: Pen) -> None:
 
 
 def decisions(pen: Pen) -> Iterator[Drawing]:
-    """Draw one panel per adaptive method, over all tasks."""
-    comparison, rows = pen.analysis.comparison, []
-    tasks = comparison.common_tasks or comparison.tasks
-    found = [(method, *table) for method in _adaptive(pen) if (table := choice_shares(comparison, method, tasks))]
-    if not found:
-        return
-    figure, flat = panel_figure(len(found), 4, WIDTH, 1.75, "share of choices, %", sharex=True, sharey=True)
-    for axes, (method, progress, shares) in zip(flat, found, strict=True):
-        rows += _stack(axes, pen, method.name, progress, shares)
-        axes.set_title(clip(method.label, 26), fontsize=8.5)
-    _legend_of_arms(figure, pen)
-    caption = f"{CHOICES.format(tasks=' and tasks')} {pen.count(tasks)}"
-    yield Drawing("decisions", "Which number of epochs was chosen", caption, figure, rows, "epochs")
-
-
-def decisions_per_task(pen: Pen) -> Iterator[Drawing]:
-    """Draw a grid of adaptive methods by tasks; the longer side runs down the page."""
+    """Draw a grid of adaptive methods by tasks, and all tasks first; the longer side runs down the page."""
     comparison, methods, rows = pen.analysis.comparison, _adaptive(pen), []
-    tasks, turned = comparison.tasks, len(comparison.tasks) > len(methods)
-    names = [method.label for method in methods], [comparison.short[task] for task in tasks]
+    common = comparison.common_tasks or comparison.tasks
+    places: dict[str, tuple[str, ...]] = {"All tasks": common} if len(common) > 1 else {}
+    places |= {comparison.short[task]: (task,) for task in comparison.tasks}
+    turned = len(places) > len(methods)
+    names = [method.label for method in methods], list(places)
     down, across = names[::-1] if turned else names
-    if not methods or len(tasks) < 2:
+    if not methods:
         return
     figure, grid = new_figure(len(down), len(across), 1.0 + 1.75 * len(across), 0.6 + 1.3 * len(down),
                               sharex=True, sharey=True)  # fmt: skip
     for line, row in enumerate(grid):
         for column, axes in enumerate(row):
-            method, task = (methods[column], tasks[line]) if turned else (methods[line], tasks[column])
-            if table := choice_shares(comparison, method, (task,)):
-                rows += _stack(axes, pen, method.name, *table, task=task)
-        row[0].set_ylabel(clip(down[line], 26).replace(" {", "\n{"), fontsize=7.5)
+            at, where = (column, line) if turned else (line, column)
+            place, tasks = list(places.items())[where]
+            if table := choice_shares(comparison, methods[at], tasks):
+                rows += _stack(axes, pen, methods[at].name, *table, place=place)
+        row[0].set_ylabel(wrapped(down[line], 20), fontsize=7.5)
     for axes, name in zip(grid[0], across, strict=True):
-        axes.set_title(clip(name, 26), fontsize=8)
+        axes.set_title(wrapped(name, 24), fontsize=8)
     if not rows:
         return
     _legend_of_arms(figure, pen)
-    caption, title = f"{CHOICES.format(tasks='')} {pen.count(tasks)}", "Which number of epochs was chosen, by task"
-    yield Drawing("decisions-per-task", title, caption, figure, rows, "more")
+    caption = f"{CHOICES} {pen.count(comparison.tasks)}"
+    yield Drawing("decisions", "Which number of epochs was chosen", caption, figure, rows, "epochs")
 
 
 def groups(methods: Sequence[ComparedMethod], knob: str) -> list[tuple[str, list[ComparedMethod]]]:
@@ -218,4 +206,4 @@ def ablations(pen: Pen) -> Iterator[Drawing]:
         yield Drawing(f"ablation-{knob.replace('_', '-')}", f"Ablation over {letter}", caption, figure, rows, "more")
 
 
-DRAWINGS = (epoch_gain, slope_and_lr_scale, decisions, decisions_per_task, ablations)
+DRAWINGS = (epoch_gain, slope_and_lr_scale, decisions, ablations)

@@ -19,6 +19,8 @@ INTERVAL = "95 % stratified bootstrap intervals (seeds resampled within each tas
 SMOOTHING = "Scores are means of the last 100 training episodes; there is no other smoothing."
 BAND = "bands are pointwise 95 % bootstrap intervals of the mean over seeds"
 METRIC_NAMES = {"iqm": "IQM", "mean": "Mean", "median": "Median", "optimality_gap": "Optimality gap"}
+SAME = 1.01
+"""Computes within 1 % are equal: there is nothing to draw a score against."""
 DIRECT = 8
 """With more methods than this a legend reads better than labels at the ends."""
 
@@ -93,7 +95,7 @@ def score_against_compute(pen: Pen) -> Iterator[Drawing]:
         pen.mark(name, *axes.plot([at], [iqm.value], look.marker, color=look.light, markersize=7))
         rows.append({"method": name, "update_compute": at, "iqm": iqm, "pareto": name in analysis.pareto})
         points[name] = (at, iqm.value)
-    if len(points) < 2:
+    if len(points) < 2 or spread_of([at for at, _ in points.values()]) < SAME:
         return
     front = np.array([points[name] for name in analysis.pareto]).reshape(-1, 2)
     axes.plot(*front.T, color=FRAME, linewidth=1, linestyle=(0, (4, 3)), zorder=0, drawstyle="steps-post")
@@ -109,6 +111,48 @@ def score_against_compute(pen: Pen) -> Iterator[Drawing]:
     yield Drawing("score-against-compute", "Score against update FLOPs", caption, figure, rows, "glance")
 
 
+def score_against_compute_by_task(pen: Pen) -> Iterator[Drawing]:
+    """Draw final score over update FLOPs, a panel per task, as the paper's figure of score and overhead does."""
+    analysis, comparison, rows = pen.analysis, pen.analysis.comparison, []
+    found = {task: {name: cell for name in pen.names if (cell := analysis.tasks.get((name, task))) and cell.done
+                    and math.isfinite(cell.update_flops)} for task in comparison.tasks}  # fmt: skip
+    tasks = [task for task, cells in found.items() if comparison.baseline in cells and spread_of(
+        [cell.update_flops for cell in cells.values()]) > SAME]  # fmt: skip
+    if not tasks:
+        return
+    names = 0.2 * pen.row(1.0) * -(-len(pen.names) // 3) / -(-len(tasks) // 3)  # the legend's share of a line
+    figure, flat = panel_figure(len(tasks), 3, WIDTH * (0.7 if len(tasks) == 1 else 1.15), 2.4 + names, "mean return",
+                                "update FLOPs, relative")  # fmt: skip
+    for axes, task in zip(flat, tasks, strict=True):
+        base = found[task][comparison.baseline].update_flops
+        for name, cell in found[task].items():
+            look, at = pen.looks[name], cell.update_flops / base
+            if cell.score.has_interval:
+                bar = axes.plot([at] * 2, [cell.score.low, cell.score.high], color=look.light, alpha=0.4, linewidth=2)
+                pen.mark(name, *bar)
+            pen.mark(name, *axes.plot([at], [cell.score.value], look.marker, color=look.light, markersize=6,
+                                      linestyle="none", label=pen.label(name)))  # fmt: skip
+            rows.append({"task": task, "method": name, "update_compute": at, "update_flops": cell.update_flops,
+                         "score": cell.score})  # fmt: skip
+        axes.set_title(comparison.short[task])
+        axes.set_xlim(0, 1.08 * max(cell.update_flops / base for cell in found[task].values()))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
+        axes.locator_params(axis="x", nbins=5)
+    legend(figure, max(flat, key=lambda axes: len(axes.lines)), 3)
+    caption = (
+        "Final score against update FLOPs, task by task: a mark is a method's mean over seeds, FLOPs are relative to "
+        f"{comparison.label(comparison.baseline)} on the same task; bars are {INTERVAL}. {pen.count(tasks)} {SMOOTHING}"
+    )
+    yield Drawing(
+        "score-against-compute-by-task", "Score against update FLOPs, by task", caption, figure, rows, "glance"
+    )
+
+
+def spread_of(values: Sequence[float]) -> float:
+    """Return the largest of some numbers over the smallest."""
+    return max(values) / min(values)
+
+
 def point_labels(axes: Axes, pen: Pen, points: dict[str, tuple[float, float]], width: float, height: float) -> None:
     """Write each name where it covers no point and no other name, on axes of a size in inches.
 
@@ -120,23 +164,24 @@ def point_labels(axes: Axes, pen: Pen, points: dict[str, tuple[float, float]], w
     taken = [(x - 0.06, y - 0.06, x + 0.06, y + 0.06) for x, y in places.values()]
     for name in sorted(places, key=lambda name: (name not in pen.analysis.pareto, -places[name][1])):
         x, y = places[name]
-        wide = 0.065 * len(pen.label(name))
+        lines = pen.label(name).split("\n")
+        wide, half = 0.065 * max(map(len, lines)), 0.07 * len(lines)
         spots = [(side, y + lift) for lift in (0, 0.16, -0.16, 0.32, -0.32, 0.48, -0.48)
                  for side in (x + 0.13, x - 0.13 - wide)]  # fmt: skip
         free = [(u, v) for u, v in spots if u >= 0 and u + wide <= width and 0 <= v <= height
-                and not any(u < box[2] and u + wide > box[0] and v - 0.07 < box[3] and v + 0.07 > box[1]
+                and not any(u < box[2] and u + wide > box[0] and v - half < box[3] and v + half > box[1]
                             for box in taken)]  # fmt: skip
         if not free:
             continue
         u, v = free[0]
-        taken.append((u, v - 0.07, u + wide, v + 0.07))
+        taken.append((u, v - half, u + wide, v + half))
         right_of, colour = u > x, pen.looks[name].light
         end = corner + np.array((u if right_of else u + wide, v)) * inch
-        lines = axes.plot(*np.array([points[name], end]).T, color=colour, linewidth=0.6, alpha=0.6)
+        leader = axes.plot(*np.array([points[name], end]).T, color=colour, linewidth=0.6, alpha=0.6)
         text = axes.annotate(pen.label(name), end, xytext=(1.5 if right_of else -1.5, 0), textcoords="offset points",
                              ha="left" if right_of else "right", va="center", fontsize=8, color=colour,
                              path_effects=[withStroke(linewidth=2.5, foreground="white")])  # fmt: skip
-        pen.mark(name, text, *lines)
+        pen.mark(name, text, *leader)
 
 
 def dots(
@@ -174,8 +219,8 @@ def differences(pen: Pen) -> Iterator[Drawing]:
     if not names:
         return
     unit = "% of the budget" if comparison.criterion == "steps-to-threshold" else "%"
-    figure, flat = panel_figure(len(tasks), 4, WIDTH * 1.15, 0.55 + 0.19 * len(names), "", f"difference, {unit}",
-                                sharey=True)  # fmt: skip
+    figure, flat = panel_figure(len(tasks), 4, WIDTH * 1.15, 0.55 + pen.row(0.19) * len(names), "",
+                                f"difference, {unit}", sharey=True)  # fmt: skip
     for axes, task in zip(flat, tasks, strict=True):
         cells = [analysis.tasks[name, task] for name in names]
         dots(axes, pen, names, [cell.difference.times(100) for cell in cells], 0.0, [cell.p < 0.05 for cell in cells])
@@ -204,7 +249,7 @@ def aggregates(pen: Pen) -> Iterator[Drawing]:
         tables = {name: table for name in pen.names if (table := analysis.methods[name].aggregates.get(measure))}
         if not tables:
             continue
-        figure, [axes] = new_figure(1, 4, WIDTH, 0.9 + 0.25 * len(tables), sharey=True)
+        figure, [axes] = new_figure(1, 4, WIDTH, 0.9 + pen.row(0.25) * len(tables), sharey=True)
         for panel, (metric, title) in zip(axes, METRIC_NAMES.items(), strict=True):
             dots(panel, pen, list(tables), [table[metric] for table in tables.values()])
             panel.set_title(title)
@@ -225,7 +270,7 @@ def probability(pen: Pen) -> Iterator[Drawing]:
     if not estimates:
         return
     base, title = comparison.label(comparison.baseline), "Probability of improvement"
-    figure, [axes] = panel_figure(1, 1, WIDTH * 0.75, 0.3 + 0.27 * len(estimates), "",
+    figure, [axes] = panel_figure(1, 1, WIDTH * 0.75, 0.3 + pen.row(0.27) * len(estimates), "",
                                   f"probability that a run beats one of {base} on the same task")  # fmt: skip
     dots(axes, pen, list(estimates), list(estimates.values()), 0.5)
     axes.set_xlim(-0.02, 1.02)
@@ -264,7 +309,7 @@ def compute_by_phase(pen: Pen) -> Iterator[Drawing]:
     shares = {name: found for name in pen.names if (found := phase_flops(pen.analysis.comparison, name))}
     if not shares:
         return
-    figure, [axes] = panel_figure(1, 1, WIDTH * 0.8, 0.35 + 0.27 * len(shares), "", "share of FLOPs, %")
+    figure, [axes] = panel_figure(1, 1, WIDTH * 0.8, 0.35 + pen.row(0.27) * len(shares), "", "share of FLOPs, %")
     for row, found in enumerate(shares.values()):
         start = 0.0
         for phase, share in found.items():
@@ -289,6 +334,6 @@ def compute_by_phase(pen: Pen) -> Iterator[Drawing]:
 
 
 DRAWINGS = (
-    aggregate_curves, score_against_compute, differences, aggregates, probability, performance_profiles,
-    compute_by_phase, learning_curves,
+    aggregate_curves, score_against_compute, score_against_compute_by_task, differences, aggregates,
+    probability, performance_profiles, compute_by_phase, learning_curves,
 )  # fmt: skip
