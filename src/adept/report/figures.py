@@ -20,7 +20,7 @@ from adept.report.analysis import Analysis
 from adept.report.statistics import Array
 from adept.report.style import Look, looks
 from adept.report.tables import Block, csv_text
-from adept.report.text import listing, readable, wrapped
+from adept.report.text import counted, listing, readable, wrapped
 
 SOFT, FRAME, GRID = "#4a4f57", "#9aa0a6", "#e6e8eb"
 STYLE: Any = {
@@ -141,7 +141,8 @@ class Pen:
             planned = [len(comparison.planned(name, task)) for task in here]
             few += [f"{comparison.label(name)} {done}/{sum(planned)}"] if done < sum(planned) else []
             seeds |= {*planned} - {0}
-        text = f"n = {' to '.join(map(str, sorted({min(seeds), max(seeds)})))} seeds × {len(here)} tasks"
+        number = " to ".join(map(str, sorted({min(seeds), max(seeds)})))
+        text = f"n = {number} {'seed' if number == '1' else 'seeds'} × {counted(len(here), 'task')}"
         return text + (f"; unfinished runs are left out: {listing(few)}." if few else ".")
 
 

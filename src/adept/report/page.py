@@ -37,8 +37,9 @@ def render_page(analysis: Analysis, summary: Summary, drawings: Sequence[Drawing
     parts = {
         "title": escape(comparison.title),
         "subtitle": escape(
-            f"{counted(len(comparison.methods), 'method')}, {counted(len(comparison.tasks), 'task')}, {count} seeds "
-            f"each; baseline {comparison.label(comparison.baseline)}; decided by {analysis.criterion}"
+            f"{counted(len(comparison.methods), 'method')}, {counted(len(comparison.tasks), 'task')}, {count} "
+            f"{'seed' if count == '1' else 'seeds'} each; baseline {comparison.label(comparison.baseline)}; decided by "
+            f"{analysis.criterion}"
         ),
         "style": asset("page.css") + _colours(analysis),
         "script": script,

@@ -76,11 +76,16 @@ def _best(analysis: Analysis) -> str | None:
 
 def _too_few(analysis: Analysis) -> tuple[int, int | None] | None:
     """Return the seeds that there are and that are needed, where no winner could have been shown; else None."""
-    rivals, tasks = _rivals(analysis), len(analysis.comparison.common_tasks)
-    seeds = analysis.fewest_runs(analysis.scored)
+    rivals, tasks, seeds = _rivals(analysis), len(analysis.comparison.common_tasks), _seeds(analysis)
     if not rivals or not seeds or smallest_p(seeds, tasks, len(rivals)) < LEVEL:
         return None
     return seeds, seeds_needed(tasks, len(rivals))
+
+
+def _seeds(analysis: Analysis) -> int:
+    """Return the seeds of the comparison with the baseline that has the most."""
+    base = analysis.comparison.baseline
+    return max((analysis.fewest_runs((name, base)) for name in _rivals(analysis)), default=0)
 
 
 def _headline(analysis: Analysis) -> str:
@@ -143,7 +148,7 @@ def _following(analysis: Analysis, fixed: tuple[Advice, ...]) -> list[str]:
     comparison, steps = analysis.comparison, []
     absent = sum(run.state != "done" for run in comparison.runs)
     if absent:
-        steps.append(f"Finish the {counted(absent, 'run')} that are not done: the same command continues them.")
+        steps.append(f"Finish {counted(absent, 'run')}: the command that started them continues them.")
     if few := _too_few(analysis):
         seeds = f"{few[1]} seeds" if few[1] else "more seeds"
         steps.append(f"Run {seeds} of each method instead of {few[0]}: with fewer no method can be shown to be better.")
