@@ -149,7 +149,7 @@ def test_runs_outside_a_study_are_called_by_what_differs(tmp_path):
 def test_two_learning_rates_are_two_methods_and_not_two_seeds_of_one(tmp_path):
     low, high = method("low", learning_rate=1e-3), method("high", 0.4, learning_rate=3e-3)
     comparison = loose(tmp_path / "rates", [low, high])
-    assert labels(comparison) == ["learning_rate=0.001", "learning_rate=0.003"]
+    assert [entry.label for entry in comparison.methods] == ["learning_rate=0.001", "learning_rate=0.003"]
     assert comparison.baseline == "learning_rate=0.001"  # the preset's
     means = {entry.name: comparison.scores(entry.name, TASKS[0]).mean() for entry in comparison.methods}
     assert means["learning_rate=0.001"] == pytest.approx(2 * means["learning_rate=0.003"], rel=0.2)

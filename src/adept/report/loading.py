@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -300,4 +301,14 @@ def loose_runs(directories: Sequence[Path]) -> tuple[Methods, list[Run], list[st
         if (other := runs.setdefault((label, config.env, config.seed), run)) is not run:
             raise _twice(other, run)
         runs[label, config.env, config.seed] = with_records(run, read_iterations(path), read_evaluations(path))
-    return methods, list(runs.values()), _differing(runs.values())
+    return (
+        {name: methods[name] for name in sorted(methods, key=_natural)},
+        list(runs.values()),
+        _differing(runs.values()),
+    )
+
+
+def _natural(name: str) -> list[tuple[float, str]]:
+    """Return what names sort by: numbers in them as numbers."""
+    parts = re.split(r"(\d+(?:\.\d+)?(?:e-?\d+)?)", name)
+    return [(float(part), "") if index % 2 else (-1.0, part) for index, part in enumerate(parts)]

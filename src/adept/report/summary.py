@@ -77,7 +77,8 @@ def _best(analysis: Analysis) -> str | None:
 def _too_few(analysis: Analysis) -> tuple[int, int | None] | None:
     """Return the seeds that there are and that are needed, where no winner could have been shown; else None."""
     rivals, tasks, seeds = _rivals(analysis), len(analysis.comparison.common_tasks), _seeds(analysis)
-    if not rivals or not seeds or smallest_p(seeds, tasks, len(rivals)) < LEVEL:
+    decided = any(analysis.methods[name].standing in ("better", "worse") for name in rivals)
+    if decided or not rivals or not seeds or smallest_p(seeds, tasks, len(rivals)) < LEVEL:
         return None
     return seeds, seeds_needed(tasks, len(rivals))
 
@@ -132,9 +133,7 @@ def _facts(analysis: Analysis) -> str:
     name, comparison = _best(analysis), analysis.comparison
     tasks, rivals = len(comparison.common_tasks), _rivals(analysis)
     if name is None:
-        return (
-            can_show_a_winner(analysis.fewest_runs(analysis.scored), tasks, len(rivals)) if _too_few(analysis) else ""
-        )
+        return can_show_a_winner(_seeds(analysis), tasks, len(rivals)) if _too_few(analysis) else ""
     found, base = analysis.methods[name], analysis.methods[comparison.baseline]
     return (
         f"By {analysis.criterion} {comparison.label(name)} has an IQM of {interval(found.iqm)} against "
