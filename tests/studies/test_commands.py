@@ -70,11 +70,11 @@ def test_a_study_that_cannot_show_a_winner_says_so_before_it_runs_and_as_it_stan
     result, _ = commands.study(commands.StudyOptions(str(file), tmp_path / "new", dry_run=True))
     said = " ".join(capsys.readouterr().out.split())
     assert "3 seeds on 1 task cannot show a winner" in said
-    assert "5 seeds are needed" in said
+    assert "6 seeds are needed" in said
     assert result["winner"]["smallest_p"] == pytest.approx(0.30, abs=0.03)
-    assert result["winner"]["seeds_needed"] == 5
+    assert result["winner"]["seeds_needed"] == 6
     assert commands.status(commands.StatusOptions(tmp_path))["winner"] == result["winner"]
-    assert "5 seeds are needed" in " ".join(capsys.readouterr().out.split())
+    assert "6 seeds are needed" in " ".join(capsys.readouterr().out.split())
 
 
 def write_rates(path, *, iteration=1, scale=1):
