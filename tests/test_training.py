@@ -243,7 +243,7 @@ def test_an_update_that_the_guard_undoes_does_not_end_the_run(fast: bool) -> Non
     assert math.isnan(blown["approx_kl_last_epoch"])
     json.dumps(trainer.state()[0], allow_nan=False)
     after = next(records)
-    assert after["controller_z"] == -3.0  # it counts as having overshot
+    assert after["rule_z"] == -3.0  # it counts as having overshot
     assert math.isfinite(after["approx_kl_last_epoch"])
 
 

@@ -81,7 +81,7 @@ def test_advice_speaks_of_the_baseline_task_by_task(comparison):
 def test_figures_and_box_are_on_the_page(folder):
     pytest.importorskip("matplotlib")
     files, facts = report_files(ReportOptions((folder,), resamples=100))
-    assert {"gain-by-epoch", "gain-by-epoch-per-task", "slope-and-lr_scale"} <= set(facts["figures"])
+    assert {"gain-by-epoch", "gain-by-epoch-per-task", "slope-and-lr-scale"} <= set(facts["figures"])
     rows = list(csv.DictReader(io.StringIO(files["figures/gain-by-epoch.csv"].decode())))
     assert {row["method"] for row in rows} == {"fixed-4", "fixed-1", "hindsight"}
     page = files["report.html"].decode()
