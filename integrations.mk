@@ -23,4 +23,4 @@ test-integrations: $(INTEGRATION_ENVIRONMENTS:%=test-integrations-%)  ## the int
 .PHONY: $(INTEGRATION_ENVIRONMENTS:%=test-integrations-%)
 $(INTEGRATION_ENVIRONMENTS:%=test-integrations-%): test-integrations-%: .venvs/%/.built
 	.venvs/$*/bin/python -c "import $(MODULES_$*)"
-	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 .venvs/$*/bin/python -m pytest -q -m integration tests/integrations
+	PYTHONPATH=$(CURDIR)/src OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 .venvs/$*/bin/python -m pytest -q -m integration tests/integrations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 
 from setuptools import setup
@@ -33,8 +32,9 @@ def for_an_index(readme: str, source: str | None) -> str:
 
 
 if __name__ == "__main__":
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    # Python 3.10 has no tomllib.
+    source = re.search(r'^Source = "(.*)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
     setup(
-        long_description=for_an_index((ROOT / "README.md").read_text(encoding="utf-8"), project["urls"].get("Source")),
+        long_description=for_an_index((ROOT / "README.md").read_text(encoding="utf-8"), source and source[1]),
         long_description_content_type="text/markdown",
     )

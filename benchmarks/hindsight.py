@@ -33,9 +33,9 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results" / "hindsight"
 sys.path.insert(0, str(ROOT))
 
-from adept import fast  # noqa: E402
 from adept.envs import Array, make_environments  # noqa: E402
 from adept.envs.base import Continuous  # noqa: E402
+from adept.fast.actors import fast_actor  # noqa: E402
 from adept.hindsight.estimates import time_groups  # noqa: E402
 from adept.hindsight.evaluation import Evaluator, Rows  # noqa: E402
 from adept.networks import TorchActor  # noqa: E402
@@ -188,8 +188,8 @@ class Player:
         self._trainer, self._plan = trainer, plan
         config = replace(trainer.config, environments=plan.players)
         self._environments = make_environments(config, count=plan.players)
-        parts = (config, trainer.network, trainer.device, trainer.execution)
-        self._actor = fast.actor(*parts) or TorchActor(trainer.network, trainer.device)
+        actor = fast_actor(config, trainer.network, trainer.execution)
+        self._actor = actor or TorchActor(trainer.network, trainer.device)
         bounds = self._environments.actions
         self._bounds = (bounds.low, bounds.high) if isinstance(bounds, Continuous) else None
 

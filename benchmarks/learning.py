@@ -89,7 +89,7 @@ def result_path(library: str, task: str, seed: int) -> Path:
 
 def run(cell: tuple[str, str, int, int]) -> None:
     from adept.presets import preset
-    from adept.runs.files import write_aside
+    from adept.runs.safe_io import write_aside
 
     library, task, seed, steps = cell
     path = result_path(library, task, seed)

@@ -64,9 +64,9 @@ def method_callbacks(method: str) -> list[Any]:
     from adept.integrations.sb3 import AdeptCallback
 
     if method == "ucb":
-        return [AdeptCallback(adept.UCB(ARMS, scale=None))]
+        return [AdeptCallback(adept.UCB(ARMS))]
     if method == "ucb-standardized":
-        return [AdeptCallback(adept.UCB(ARMS, exploration=1.0, scale=None), reward=Standardized())]
+        return [AdeptCallback(adept.UCB(ARMS, exploration=1.0), reward=Standardized())]
     return []
 
 

@@ -27,11 +27,11 @@ BANDITS = {
 }
 """By name: what the arms are worth in each part of the run, the gap, and how far the return climbs, in noises."""
 METHODS: list[tuple[str, dict[str, Any]]] = [
-    *(("ucb", {"exploration": c, "window": w}) for w in (10, 50) for c in (0.1, 0.25, 0.5, 1.0, 2.0, 5.0)),
+    *(("standardized-ucb", {"exploration": c, "window": w}) for w in (10, 50) for c in (0.1, 0.25, 0.5, 1.0, 2.0, 5.0)),
+    ("standardized-thompson", {}),
+    ("ucb", {}),
+    ("ucb", {"exploration": 1.0}),
     ("thompson", {}),
-    ("ucb", {"scale": None}),
-    ("ucb", {"scale": None, "exploration": 1.0}),
-    ("thompson", {"scale": None}),
     ("round-robin", {}),
 ]
 

@@ -236,7 +236,7 @@ def linear_in_epochs(task: Task, repeats: int) -> dict[str, Any]:
 
 
 def seconds_per_decision(calls: int = 5000) -> float:
-    scheduler = make_scheduler("ucb", (4, 2, 1), seed=0, paper=True)
+    scheduler = make_scheduler("ucb", (4, 2, 1), seed=0)
     started = time.process_time()
     for index in range(calls):
         scheduler.step(float(index % 7))

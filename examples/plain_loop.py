@@ -5,7 +5,8 @@ same agent in three ways, and prints what each reached and spent, and the advice
 
 1. fixed epochs, monitored: nothing changes, and `hindsight.advice()` says what epochs and learning rate were worth;
 2. hindsight: it sets the learning rate of every update, and its epochs with optimize_for="compute";
-3. the paper's bandit: it chooses the epochs from the mean return of each rollout.
+3. a bandit: it chooses the epochs from the mean return of each rollout. `adept.UCB` is the paper's rule, which at
+   CartPole's returns stays with its first arm; `adept.StandardizedUCB`, used here, is our variant of it.
 
     python examples/plain_loop.py [--steps 30000] [--seeds 3]
 """
@@ -88,7 +89,7 @@ def train(method: str, seed: int, steps: int) -> Outcome:
     optimizer = torch.optim.Adam(groups, lr=LEARNING_RATE, eps=1e-5)
 
     hindsight = adept.Hindsight(agent, EPOCHS, control=method == "hindsight", gains_every=4)  # ADEPT, 1 of 4
-    bandit = adept.UCB(ARMS) if method == "bandit" else None
+    bandit = adept.StandardizedUCB(ARMS) if method == "bandit" else None
 
     observations = torch.zeros(HORIZON, ENVIRONMENTS, *envs.single_observation_space.shape)
     actions = torch.zeros(HORIZON, ENVIRONMENTS, dtype=torch.long)

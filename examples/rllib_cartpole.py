@@ -16,7 +16,7 @@ from adept.integrations.rllib import attach
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=61_440)
+    parser.add_argument("--steps", type=int, default=65_536)
     parser.add_argument("--runners", type=int, default=1)
     parser.add_argument("--learners", type=int, default=0, help="0 learns in the main process")
     parser.add_argument("--scheduler", help="hindsight, kl-rate, ucb, …; without it, advice only")

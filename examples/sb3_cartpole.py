@@ -1,7 +1,8 @@
 """PPO of Stable-Baselines3 on CartPole, with ADEPT: first advice alone, then control, saved and loaded.
 
     python examples/sb3_cartpole.py                              # advice, then hindsight adapts the learning rate
-    python examples/sb3_cartpole.py --scheduler '[10, 5, 1]'     # advice, then the paper's bandit chooses the epochs
+    python examples/sb3_cartpole.py --scheduler '[10, 5, 1]'     # advice, then standardized-ucb on these arms
+    python examples/sb3_cartpole.py --scheduler ucb              # advice, then the paper's bandit, among 10, 5 and 1
 
 Needs `pip install 'adept-rl[sb3]'`. The scheduler is a name, or JSON: a list of arms, or
 '{"name": "hindsight", "optimize_for": "compute"}'.
@@ -25,7 +26,7 @@ def scheduler(text: str) -> Any:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=61_440)
+    parser.add_argument("--steps", type=int, default=65_536)
     parser.add_argument("--scheduler", type=scheduler, default="hindsight")
     options = parser.parse_args()
 

@@ -27,7 +27,7 @@ def network(outputs: int) -> torch.nn.Module:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=61_440)
+    parser.add_argument("--steps", type=int, default=65_536)
     parser.add_argument("--scheduler", help="hindsight, kl-rate, ucb, …; without it, advice only")
     arguments = parser.parse_args()
     steps = arguments.steps

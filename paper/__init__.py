@@ -1,4 +1,4 @@
-"""From the committed records of our studies to docs/results.md, docs/results-appendix.md and the README's summary.
+"""From the committed records of our studies to docs/paper.md, docs/results.md, its appendix and the README's summary.
 
 python -m paper            writes the blocks between markers in them, and the figures
 python -m paper --check    says where they no longer follow from the records

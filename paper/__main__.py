@@ -1,4 +1,4 @@
-"""Write the generated blocks of docs/results.md and the README, and the figures that it shows, or check them."""
+"""Write the generated blocks of docs/paper.md, docs/results.md and the README, and their figures, or check them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from adept.report.figures import Drawing
-from adept.runs.files import write_aside
+from adept.runs.safe_io import write_aside
 from paper import appendix, blocks, choices, figures
 from paper.measures import ROOT, Evidence, load
 from paper.procgen import monitor_block
 from paper.tournament import page
 from paper.tournament.field import load_tournaments
 
-PAGES = (ROOT / "docs" / "results.md", ROOT / "docs" / "results-appendix.md", ROOT / "README.md")
+PAGES = (*(ROOT / "docs" / name for name in ("paper.md", "results.md", "results-appendix.md")), ROOT / "README.md")
 FIGURES = ROOT / "results" / "choice"
 MARKER = re.compile(r"(<!-- results: (\S+) -->\n)(.*?)(<!-- end of results -->)", re.DOTALL)
 

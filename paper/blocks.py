@@ -12,11 +12,15 @@ from adept.report.statistics import Estimate, aggregate
 from adept.report.text import interval, markdown, number, percent
 from paper import choices
 from paper.claims import all_claims
-from paper.measures import RESAMPLES, Evidence, difference
+from paper.intervals import welch
+from paper.inventory import entries, figure_table
+from paper.measures import RESAMPLES, Evidence
+from paper.public.claims import load as load_public
+from paper.public.claims import public_claims
 from paper.tournament.answers import optimizing_for_compute, optimizing_for_samples
 from paper.tournament.field import Tournament
 from paper.tournament.page import summary_table, tournament_blocks
-from paper.verdicts import FAILS, HOLDS, NOT_SHOWN, Claim
+from paper.verdicts import CLAIM, FAILS, HOLDS, NOT_SHOWN, Claim
 from paper.words import NOT_RUN, percent_interval, table, thousands
 
 PLACEBOS = {"minigrid": ("ucb-4-2-1", "ucb-8-4", "thompson-4-2-1"),
@@ -41,6 +45,8 @@ def all_blocks(
         "minigrid": of(minigrid, minigrid_table),
         "pybullet": of(pybullet, score_table),
         "claims": claim_table(claims),
+        "paper-verdicts": f"{tally(claims)}\n\n{verdict_table([*claims, *public_claims(load_public())])}",
+        "paper-figures": figure_table(entries(minigrid, pybullet)),
         "placebo-summary": placebo_summary(learners),
         "summary": short(tournament, minigrid, claims),
     }
@@ -80,7 +86,7 @@ def minigrid_table(evidence: Evidence) -> str:
         steps = evidence.solving_steps(name)
         counts = [len(table) for table in steps]
         solved = " · ".join(f"{done}/{count}" for done, count in zip(evidence.solved(name), counts, strict=True))
-        gap = "" if name == baseline else thousands(difference(steps, evidence.solving_steps(baseline)))
+        gap = "" if name == baseline else thousands(welch(steps, evidence.solving_steps(baseline)))
         mean = float(np.mean([table.mean() for table in steps]))
         result = evidence.analysis.methods[name]
         score = aggregate(evidence.scores(name), resamples=RESAMPLES)["mean"]
@@ -128,8 +134,9 @@ def claim_table(claims: Sequence[Claim]) -> str:
     """Return claims as a table."""
     if not claims:
         return NOT_RUN
-    rows = [[markdown(claim.text), markdown(claim.measured), claim.seeds, f"**{claim.verdict}**"] for claim in claims]
-    return table(("claim", "measured [95 %]", "seeds", "verdict"), rows)
+    rows = [[markdown(claim.text), claim.kind, markdown(claim.measured), claim.seeds, f"**{claim.verdict}**"]
+            for claim in claims]  # fmt: skip
+    return table(("claim", "kind", "measured [95 %]", "seeds", "verdict"), rows)
 
 
 def placebo_summary(studies: Sequence[Evidence]) -> str:
@@ -169,6 +176,20 @@ def scale_of_scores(tournament: Tournament | None) -> str:
     )
 
 
+def tally(claims: Sequence[Claim]) -> str:
+    """Say how many of the paper's claims hold; what is arithmetic, an analogy or a control is not counted."""
+    own = [claim for claim in claims if claim.kind == CLAIM]
+    count = {state: sum(claim.verdict == state for claim in own) for state in (HOLDS, FAILS, NOT_SHOWN)}
+    total = f"{count[HOLDS]} hold, {count[FAILS]} do not hold, {count[NOT_SHOWN]} are not shown either way"
+    return f"Of the paper's claims, {sum(count.values())} were tested where the paper makes them: {total}."
+
+
+def verdict_table(claims: Sequence[Claim]) -> str:
+    """Return claims with their verdicts alone."""
+    rows = [[markdown(claim.text), claim.kind, claim.seeds, f"**{claim.verdict}**"] for claim in claims]
+    return table(("claim", "kind", "seeds or runs", "verdict"), rows)
+
+
 def short(tournament: Tournament | None, minigrid: Evidence | None, claims: Sequence[Claim]) -> str:
     """Return the README's summary: the tournament's table, and what the paper's method came to."""
     lines = []
@@ -184,10 +205,7 @@ def short(tournament: Tournament | None, minigrid: Evidence | None, claims: Sequ
             f"paper's own rule on MiniGrid, the most-chosen arm gets {own} of updates, and {fed} when the bandit is "
             "fed rewards that its choices cannot have changed."
         )
-    count = {state: sum(claim.verdict == state for claim in claims) for state in (HOLDS, FAILS, NOT_SHOWN)}
-    tested = sum(count.values())
-    total = f"{count[HOLDS]} hold, {count[FAILS]} do not hold, {count[NOT_SHOWN]} are not shown either way"
-    lines.append(f"Of the paper's claims, {tested} could be tested here: {total}. Everything is in "
+    lines.append(f"{tally(claims)} [docs/paper.md](docs/paper.md) has them all, and everything is in "
                  "[docs/results.md](docs/results.md).")  # fmt: skip
     compared = summary_table(tournament)
     if compared:

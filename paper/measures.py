@@ -18,7 +18,7 @@ from adept.probe.records import Records
 from adept.report.analysis import Analysis, analyze
 from adept.report.comparison import Comparison
 from adept.report.loading import load_comparison
-from adept.report.statistics import LEVEL, Estimate, Scores, Strata, steps_to_threshold
+from adept.report.statistics import steps_to_threshold
 from adept.studies.packing import FILE as PACKED
 from adept.studies.results import StudyResults, load_results
 
@@ -66,6 +66,11 @@ class Evidence:
     def scores(self, method: str, tasks: Iterable[str] | None = None) -> list[Array]:
         """Return the final scores of a method's runs, task by task."""
         return [self.comparison.scores(method, task) for task in tasks or self.tasks]
+
+    def relative_scores(self, method: str) -> list[Array]:
+        """Return the final scores of a method's runs as shares of the baseline's mean, task by task."""
+        base = [float(table.mean()) for table in self.scores(self.comparison.baseline)]
+        return [table / mean for table, mean in zip(self.scores(method), base, strict=True)]
 
     def solving_steps(self, method: str) -> list[Array]:
         """Return the steps until the task is solved, task by task; a run that never gets there has all."""
@@ -134,15 +139,3 @@ def load(name: str) -> Evidence | None:
             return None
         comparison = load_comparison([directories[name]])
         return Evidence(load_results(directories[name]), comparison, analyze(comparison))
-
-
-def difference(mine: Scores, theirs: Scores, *, resamples: int = RESAMPLES) -> Estimate:
-    """Return by how much one method's mean over tasks exceeds another's, with its stratified bootstrap interval."""
-    ours, others = Strata(mine), Strata(theirs)
-    value = float(ours.task_means(ours.values).mean() - others.task_means(others.values).mean())
-    if min(ours.counts.min(), others.counts.min()) < 2:
-        return Estimate(value)
-    drawn = ours.task_means(ours.resample(resamples, 0)).mean(-1)
-    drawn = drawn - others.task_means(others.resample(resamples, 1)).mean(-1)
-    low, high = np.percentile(drawn, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
-    return Estimate(value, float(low), float(high))

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from adept.hindsight.advice import Mean
+from adept.hindsight.stages import Mean
 from adept.report.comparison import Run
 from adept.report.hindsight import advice, monitored
 from adept.report.statistics import Array, area_under_curve

@@ -18,7 +18,8 @@ from torch.utils import backend_registration
 
 from adept.algorithms import ALGORITHMS
 from adept.algorithms.augmentations import AUGMENTATIONS
-from adept.algorithms.learner import ReferenceLearner
+from adept.algorithms.autograd import Autograd
+from adept.algorithms.learner import Learner
 from adept.config import Config
 from adept.envs.base import ActionSpace, Continuous, Discrete
 from adept.networks import make_network
@@ -76,16 +77,14 @@ def update(device: torch.device, name: str, algo: str, plan: Settings) -> dict[s
         network = make_network(name, shape, actions, 0)
     network = moved(network, device)
     loss = ALGORITHMS[algo].make_loss(config, shape, torch.device("cpu"))  # its generator: a device's is never fake
-    learner = ReferenceLearner(config, network, loss, device)
+    learner = Learner(config, Autograd(config, network, loss))
     rollout = rollout_on(device, network, shape)
-    metrics = {}
-    for rows in learner._minibatches(rollout):
-        metrics = learner._gradient_step(rollout, rows, plan)
+    (epoch,) = learner.epochs(rollout, plan)
     before = learner.snapshot()
     learner.restore(before)
     with learner.at(before.parameters):
-        metrics["log_probs"] = learner.log_probs(rollout, torch.arange(3, device=device))
-    return metrics
+        log_probs = learner.log_probs(rollout, torch.arange(3, device=device))
+    return {"means": epoch.means, "log_probs": log_probs, "mean": before.mean, "square": before.square}
 
 
 def test_operations_between_two_devices_are_noticed(elsewhere: torch.device) -> None:

@@ -21,6 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "names": set(),
     "extras": set(),
     "options": {"names"},
+    "terminal": set(),
     "seeding": set(),
     "records": set(),
     "schedulers": {"names"},
@@ -31,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The two tables that a configuration's names are checked against; they need no PyTorch.
     "algorithms/__init__": set(),
     "algorithms/stopping": {"names"},
-    "config": {"names", "schedulers", "rules", "algorithms/__init__", "algorithms/stopping"},
+    "config": {"names", "schedulers", "hindsight", "rules", "algorithms/__init__", "algorithms/stopping"},
     "presets": {"names", "config", "rules", "algorithms/__init__"},
     "cost": {"config", "rules", "algorithms/__init__"},
     "envs": {"names", "extras", "config"},
@@ -63,13 +64,26 @@ MAY_IMPORT: dict[str, set[str]] = {
     # A run's folder: what writes it (runner) trains, what reads it (records) does not.
     "runs": {
         *{"names", "extras", "records", "config", "seeding", "envs", "networks", "rollout", "algorithms", "cost"},
-        *{"hindsight", "training"},
+        *{"hindsight", "training", "terminal"},
     },
     "studies": {
-        *{"names", "extras", "records", "config", "presets", "algorithms/__init__", "envs", "flops", "cost", "runs"},
+        *{
+            "names",
+            "extras",
+            "records",
+            "config",
+            "presets",
+            "algorithms/__init__",
+            "envs",
+            "flops",
+            "cost",
+            "runs",
+            "terminal",
+        },
+        *{"hindsight", "rules", "trainer_engine"},  # for what a run will cost
     },
     # A report reads the records of a study against the grid that the study declares; it runs nothing.
-    "report": {"names", "extras", "records", "config", "presets", "cost", "hindsight", "runs", "studies"},
+    "report": {"names", "extras", "records", "config", "presets", "cost", "hindsight", "runs", "studies", "terminal"},
     # Probes read records, and branch runs of their own.
     "probe": {
         *{"names", "schedulers", "rules", "hindsight", "config", "seeding", "trainer_engine", "training", "runs"},
@@ -78,7 +92,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "integrations": {"extras", "rules", "hindsight", "engine"},
 }
 # The front door: `cli` finds the command, and a command may open every room. No room may import a command.
-MAY_IMPORT["cli"] = {"names", "extras", "options"}
+MAY_IMPORT["cli"] = {"names", "extras", "options", "terminal"}
 MAY_IMPORT["commands"] = set(MAY_IMPORT)
 # What `import adept` gives; what needs more than NumPy is opened on first use.
 MAY_IMPORT["__init__"] = {"extras", "schedulers", "rules", "loop", "training"}
@@ -198,3 +212,32 @@ def test_the_page_names_every_room():
     rooms = {path.relative_to(PACKAGE).with_suffix("").parts[0] for path in MODULES} - {"__init__"}
     missing = sorted(room for room in rooms if f"`{room}/`" not in page and f"`{room}.py`" not in page)
     assert not missing, f"docs/architecture.md does not say what {', '.join(missing)} is for"
+
+
+def test_what_is_printed_passes_the_terminal():
+    """`terminal` makes text inert; integrations print advice, which holds no text of others."""
+    free = ("terminal", "integrations", "envs/bullet")
+    printing = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in MODULES
+        if not path.relative_to(PACKAGE).as_posix().startswith(free)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("print", "Console")
+    ]
+    assert not printing, "use adept.terminal.say, warn or make_console"
+
+
+def test_files_are_opened_by_safe_io():
+    """What anyone may have written is opened by `open_foreign` and written aside; this machine's own files are not."""
+    opening = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in MODULES
+        if path.name not in ("safe_io.py", "machine.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and (
+            (isinstance(node.func, ast.Name) and node.func.id == "open")
+            or (isinstance(node.func, ast.Attribute) and node.func.attr in ("read_bytes", "write_text", "write_bytes"))
+        )
+    ]
+    assert not opening, "use adept.runs.safe_io"

@@ -26,17 +26,23 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(out.glob("*/*"))
 
 
-def test_a_bandit_with_standardised_rewards_has_its_own_exploration(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bandit_with_standardised_rewards_has_its_own_exploration() -> None:
     from adept.commands.train import default_config
 
     words = ["--env", "minigrid/DoorKey-6x6", "--scheduler", "ucb"]
     assert default_config(words).scheduler_options == {"exploration": 1.0, "window": 50}  # the paper's on MiniGrid
-    words = ["--env", "pybullet/Ant", "--scheduler", "ucb", "--scale", "auto"]
-    assert default_config(words).scheduler_options == {"exploration": 1.0, "window": 10, "scale": "auto"}
-    assert main(["train", *words[:-1], "none"]) == 2
-    assert "--scale must be auto, got 'none'" in capsys.readouterr().err
-    assert main(["train", "--env", "pybullet/Ant", "--scheduler", "hindsight", "--scale", "auto"]) == 2
-    assert "--scale is for bandits" in capsys.readouterr().err
+    words = ["--env", "pybullet/Ant", "--scheduler", "standardized-ucb"]
+    assert default_config(words).scheduler_options == {"exploration": 1.0, "window": 10}
+
+
+def test_train_preset_and_config_have_one_default_scheduler() -> None:
+    from adept.commands.train import default_config
+    from adept.config import Config
+    from adept.presets import preset
+
+    env = "minigrid/DoorKey-6x6"
+    assert default_config(["--env", env]) == preset(env)
+    assert default_config(["--env", env]).scheduler == Config(env).scheduler == "fixed"
 
 
 def test_train_ends_in_one_json_object_and_the_same_command_reads_it_again(
@@ -73,6 +79,44 @@ def test_eval_scores_as_many_episodes_as_asked(trained: Path, capsys: pytest.Cap
     rows = read_evaluations(trained)
     assert [row["episodes"] for row in rows] == ["7", "7", "3"]
     assert rows[0]["levels"] == "test"
+
+
+def test_eval_accepts_levels_where_there_are_none_and_says_that_they_change_nothing(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    returns = {}
+    for levels in ("test", "train"):
+        assert main(["eval", str(trained), "--episodes", "2", "--levels", levels, "--json"]) == 0
+        said = capsys.readouterr()
+        returns[levels] = json.loads(said.out)["returns"]
+        assert f"has no levels that training leaves out: --levels {levels} changes nothing\n" in said.err
+    assert returns["test"] == returns["train"]
+    assert main(["eval", str(trained), "--episodes", "2"]) == 0
+    assert "levels" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("env", "row"),
+    [
+        pytest.param("procgen/coinrun", "return (test levels, 2 episodes)", marks=pytest.mark.procgen),
+        ("gymnasium/tiny/Identity-v0", "return (evaluation, 2 episodes)"),
+    ],
+)
+def test_the_score_at_the_end_of_a_run_is_printed_and_in_json(
+    env: str, row: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if env.startswith("procgen"):
+        pytest.importorskip("envpool")
+    settings = ["--environments", "2", "--rollout-length", "4", "--minibatch-size", "8", "--steps", "8"]
+    command = ["train", "--env", env, *settings, "--test-episodes", "2", "--quiet", "--out", str(tmp_path)]
+    assert main([*command, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    (written,) = read_evaluations(Path(result["run"]))
+    found = result["evaluation"]
+    assert (found["episodes"], found["return_mean"]) == (2, float(written["return_mean"]))
+    assert found.get("levels") == ("test" if env.startswith("procgen") else None)
+    assert main(command) == 0  # it is done: the same table is shown again
+    assert row in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["out.mp4", "out.gif"])
@@ -168,7 +212,7 @@ def test_something_is_shown_while_pytorch_loads() -> None:
         "with adept.cli.loading('PyTorch', 'colorsys'): assert 'torch' not in sys.modules\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True)
-    assert done.stderr.decode() == "loading PyTorch …\r\x1b[2K"
+    assert done.stderr.decode() == "\r\x1b[2Kloading PyTorch …\r\x1b[2K"
 
 
 @pytest.mark.parametrize("command", ["train", "eval", "play", "study", "report", "flops"])

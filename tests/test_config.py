@@ -15,8 +15,8 @@ DOOR = Config(env="minigrid/DoorKey-6x6")
 def test_equal_configurations_have_one_id_and_come_back_from_their_text() -> None:
     configs = [
         DOOR,
-        replace(DOOR, scheduler="fixed", epochs=4),
-        replace(DOOR, scheduler="fixed", epochs=4, stopping={"target-kl": 0.02}),
+        replace(DOOR, epochs=3),
+        replace(DOOR, stopping={"target-kl": 0.02}),
         Config(env="procgen/bigfish", algo="drac", augmentation_scheduler="ucb"),
         Config(env="procgen/bigfish", algo="drac", augmentation="flip", scheduler="thompson"),
     ]
@@ -53,6 +53,19 @@ def test_former_names_mean_the_same() -> None:
     assert config.scheduler_options == {"optimize_for": "compute"}
 
 
+@pytest.mark.parametrize(("name", "knobs"), [("ucb", {"exploration": 2.0}), ("thompson", {})])
+def test_the_former_option_scale_is_the_scheduler_that_standardises(name: str, knobs: dict[str, float]) -> None:
+    old = {"env": "a/b", "scheduler": name, "arms": [4, 2], "scheduler_options": {**knobs, "scale": "auto"}}
+    config = Config.from_dict(old)
+    assert (config.scheduler, config.scheduler_options) == (f"standardized-{name}", knobs)
+    assert Config.from_dict(config.to_dict()) == config
+    second = Config.from_dict({
+        "env": "procgen/bigfish", "algo": "drac", "augmentation_scheduler": name,
+        "augmentation_scheduler_options": {**knobs, "scale": "auto"},
+    })  # fmt: skip
+    assert (second.augmentation_scheduler, second.augmentation_scheduler_options) == (f"standardized-{name}", knobs)
+
+
 def test_older_spellings_mean_the_same() -> None:
     old = {"env": "procgen/bigfish", "algo": "drac", "target_kl": 0.02, "augmentation": "ucb"}
     config = Config.from_dict(old)
@@ -85,5 +98,5 @@ def test_choices_without_a_chooser_and_unknown_ones_are_refused() -> None:
         replace(DOOR, scheduler="hindsigth")
     with pytest.raises(ValueError, match="did you mean 'drac'"):
         replace(DOOR, algo="darc")
-    with pytest.raises(ValueError, match="option of controller 'kl-rate'"):
+    with pytest.raises(ValueError, match="option of rule 'kl-rate'"):
         replace(DOOR, scheduler="kl-rate", epochs=4, scheduler_options={"exploration": 1.0})

@@ -40,9 +40,9 @@ def test_plain_loop_prints_return_epochs_and_shares_of_every_method(plain_loop):
 
 
 def test_plain_loop_ends_with_advice_on_the_fixed_epochs(plain_loop):
-    assert (
-        plain_loop.splitlines()[-1] == "advice on fixed 4, seed 0: Only 5 updates were judged: too few to say anything."
-    )
+    advice = plain_loop.splitlines()[-1]
+    assert advice.startswith("advice on fixed 4, seed 0: Updates move the policy by a KL of 0.00")
+    assert advice.endswith("or use `Hindsight(policy)`.")  # five updates are too few for slopes, not for the KL
 
 
 def test_plain_loop_has_its_lines_marked():

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
 
 import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from adept.commands.flops import accounting
 from adept.envs.base import Discrete
 from adept.flops import forward_flops, paper_forward_macs, policy_flops, values_flops
-from adept.networks import ActorCritic, make_network
+from adept.networks import NETWORKS, ActorCritic, make_network
 from adept.presets import preset
 from adept.runs.panel import Progress, plain_line
 from adept.training import train
@@ -44,8 +48,27 @@ def test_passes_of_the_policy_or_the_critic_alone():
     assert values_flops(impala(), (3, 64, 64)) == forward_flops(impala(), (3, 64, 64))  # the layers are shared
 
 
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_network_counts_as_pytorch_counts_it(name):
+    shape = {"mlp": (4,), "minigrid": (3, 7, 7), "nature": (4, 84, 84)}.get(name, (3, 64, 64))
+    network = make_network(name, shape, Discrete(5), 0)
+    for count, call in ((forward_flops, network), (policy_flops, network.policy), (values_flops, network.values)):
+        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+            call(torch.zeros((1, *shape)))
+        assert count(network, shape) == counter.get_total_flops() > 0
+
+
+def test_a_start_does_not_load_pytorchs_compiler():
+    program = (
+        "import sys\nfrom adept.presets import preset\nfrom adept.training import Trainer\n"
+        "Trainer(preset('gymnasium/CartPole-v1'))\nassert 'torch._dynamo' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_accounting_is_what_the_command_prints():
-    result = accounting(dataclasses.replace(preset("gymnasium/CartPole-v1"), arms=(4, 2, 1)))
+    result = accounting(dataclasses.replace(preset("gymnasium/CartPole-v1", scheduler="ucb"), arms=(4, 2, 1)))
     assert result["forward_flops"] == 2 * result["paper_forward_macs"]
     assert list(result["per_arm"]) == ["4", "2", "1"]
     assert result["per_arm"]["4"]["ratio"] == 1

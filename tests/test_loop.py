@@ -78,12 +78,13 @@ def test_a_critic_that_lags_gets_a_rate_of_its_own():
         both.policy.logits.data += torch.from_numpy(rng.normal(size=4)) * 1e-3
     assert slopes == [None, *(pytest.approx(expected, abs=0.2) for expected in (9, 8, 7))]
     assert settings[0].critic_lr_scale is None
-    assert [each.critic_lr_scale for each in settings[1:]] == pytest.approx([4, 4 * 4**0.99, 32], rel=0.05)
-    assert settings[1].critic_rate(1e-4) == pytest.approx(4e-4, rel=0.05)
+    factors = [each.critic_lr_scale / each.lr_scale for each in settings[1:]]
+    assert factors == pytest.approx([4, 4 * 4**0.99, 32], rel=0.05)
+    assert settings[1].critic_rate(1e-4) == pytest.approx(1e-4 * settings[1].critic_lr_scale)
     assert settings[0].critic_rate(1e-4) == 1e-4
 
 
-def test_a_critic_that_explains_nothing_keeps_the_preset():
+def test_a_critic_that_explains_nothing_keeps_the_distance():
     policy, rng = Softmax(), np.random.default_rng(0)
     blind, seeing = adept.Hindsight(policy, epochs=4), adept.Hindsight(policy, epochs=4)
     advantages = rng.normal(size=(32, 16))
@@ -96,17 +97,14 @@ def test_a_critic_that_explains_nothing_keeps_the_preset():
             for hindsight, values in ((blind, -advantages / 2), (seeing, 10 * returns))
         ]
         policy.logits.data += 0.01 * torch.tensor([-1.0, 1.0, 0.0, 0.0])
-    assert settings[0].lr_scale == 1.0
-    assert settings[1].lr_scale > 1.0
+    assert [len(settings), blind.rule.diagnostics()["distance"]] == [2, pytest.approx(0.01)]
+    assert seeing.rule.diagnostics()["distance"] > 0.01
 
 
 def test_optimizing_for_compute():
     _, settings, hindsight = run(60, 0.2, optimize_for="compute")
     assert hindsight.rule.options["optimize_for"] == "compute"
-    epochs = [each.epochs for each in settings]
-    assert epochs[0] == 4
-    assert epochs == sorted(epochs, reverse=True)  # they come down, gradually, and the scale makes up for them
-    assert epochs[-1] == 2
+    assert {each.epochs for each in settings} == {3}
     assert hindsight.stops(1.0)
     assert not hindsight.stops(0.01)
 
@@ -168,6 +166,6 @@ def test_monitoring_never_stops_an_update():
 def test_the_advice_names_no_command_line():
     *_, hindsight = run(60, 0.02, control=False, gains_every=2)
     said = str(hindsight.advice())
-    assert "Updates stop short" in said
-    assert "or `Hindsight(policy)`." in said
+    assert said.startswith("Updates move the policy by a KL of 8.1e-05; 0.005 to 0.03 is usual (mean slope z +6.")
+    assert said.endswith("Multiply the learning rate by 4, or use `Hindsight(policy)`.")
     assert "--" not in said

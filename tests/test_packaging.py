@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import tomllib
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+import tomllib
 
 import adept
 
@@ -66,9 +67,43 @@ def test_the_changelog_begins_with_the_version_and_its_date() -> None:
 
 def test_extras_install_on_every_supported_python() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    markers = [requirement for group in project["optional-dependencies"].values() for requirement in group
-               if "python_version" in requirement]  # fmt: skip
-    assert markers == []  # an extra that installs nothing would advise itself
+    for extra, group in project["optional-dependencies"].items():
+        # An extra that installs nothing would advise itself.
+        assert [requirement for requirement in group if "python_version" not in requirement], extra
+
+
+def test_the_versions_of_python_are_those_that_are_tested() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
+    assert project["requires-python"] == f">={named[0]}"
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (tested,) = re.findall(r"^\t\.ci/other_pythons (.*)$", makefile, re.MULTILINE)
+    assert sorted([*tested.split(), "3.11"]) == sorted(named)  # 3.11 is the one of `make test`
+
+
+def pins(file: str) -> dict[str, str]:
+    lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
+    found = [line.split("==") for line in lines if not line.startswith("#")]
+    return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in found}
+
+
+def test_the_demo_installs_all_that_the_trainer_needs_as_pinned_for_the_tests() -> None:
+    """The lists are installed without a resolver: one that lacks something would be found out by a user."""
+    requirements = pytest.importorskip("packaging.requirements")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    todo = [requirements.Requirement(text) for text in project["optional-dependencies"]["train"]]
+    needed = {"numpy"}
+    while todo:
+        requirement = todo.pop()
+        name = re.sub(r"[-_.]+", "-", requirement.name).lower()
+        extras = requirement.extras or {""}
+        if requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in extras):
+            if name not in needed:
+                todo += map(requirements.Requirement, metadata.requires(name) or ())
+            needed.add(name)
+    demo, everything = pins("constraints/demo.txt"), pins("constraints.txt")
+    assert needed <= demo.keys(), needed - demo.keys()
+    assert demo.items() <= everything.items()
 
 
 def test_every_tool_of_the_dev_extra_is_pinned() -> None:

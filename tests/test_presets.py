@@ -58,11 +58,11 @@ def test_the_value_loss_weighs_what_it_does_in_the_source() -> None:
 
 
 def test_arms_and_epochs() -> None:
-    assert preset("envpool/CartPole-v1").arms == (20, 10, 1)
-    assert preset("envpool/Hopper-v4").arms == (10, 5, 1)
-    assert preset("minigrid/DoorKey-6x6").arms == (4, 2, 1)
-    assert preset("procgen/coinrun").arms == (3, 2, 1)
-    assert preset("envpool/Hopper-v4", scheduler="fixed").epochs == 10
+    assert preset("envpool/CartPole-v1", scheduler="ucb").arms == (20, 10, 1)
+    assert preset("envpool/Hopper-v4", scheduler="ucb").arms == (10, 5, 1)
+    assert preset("minigrid/DoorKey-6x6", scheduler="ucb").arms == (4, 2, 1)
+    assert preset("procgen/coinrun", scheduler="ucb").arms == (3, 2, 1)
+    assert preset("envpool/Hopper-v4").epochs == 10
     assert preset("gymnasium/Taxi-v3", scheduler="fixed").epochs == 4
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from adept import cost
 from adept.algorithms import ALGORITHMS, Algorithm
-from adept.algorithms.learner import Minibatch
+from adept.algorithms.autograd import Minibatch
 from adept.algorithms.ppo import PPO
 from adept.algorithms.stopping import STOPPING, StoppingRule
 from adept.config import Config, Execution

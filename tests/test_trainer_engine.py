@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 import torch
 
+from adept import cost
 from adept.config import Config, Execution
 from adept.hindsight.estimates import UNKNOWN, Estimate, critic_slope, gain, slope, time_groups
 from adept.hindsight.feedback import Feedback
 from adept.rollout import Rollout
-from adept.rules import RULES, Rule, Settings
+from adept.rules import RULES, HindsightRule, Rule, Settings
 from adept.trainer_engine import TrainerEngine
 from adept.training import Record, Trainer
 from tests.fast.cases import make_config
@@ -168,8 +169,11 @@ def test_flops_are_counted() -> None:
     assert few[-1]["flops"] - plain[-1]["flops"] == 3 * 64 * one
 
 
-def test_a_rule_gets_the_slope_also_without_monitoring_but_not_while_its_critic_is_blind() -> None:
-    options = {"kl_limit": 1e-30}  # every update counts as too far, so that the scale falls each time
+def test_a_rule_gets_the_slope_also_without_monitoring_but_not_while_its_critic_is_blind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(HindsightRule, "max_repeats", 0)
+    options = {"distance": 1e-6, "kl_stop": 1e9}  # every update is too long, so that the scale falls each time
     settings = config("discrete", scheduler="hindsight", scheduler_options=options, monitor=False)
     records = run(settings)
     expected, average = [False], None
@@ -183,28 +187,74 @@ def test_a_rule_gets_the_slope_also_without_monitoring_but_not_while_its_critic_
     spent = sum(expected) * 96 * (2 * trainer.policy_flops + trainer.values_flops)
     assert records[-1]["flops"] - plain[-1]["flops"] == spent
     assert all(math.isnan(record["update_gain"]) for record in records)
-    assert records[0]["lr_scale"] == 1.0
     assert len({record["lr_scale"] for record in records}) == 7
     base = records[0]["learning_rate"]
     assert [record["learning_rate"] for record in records] == pytest.approx([base * r["lr_scale"] for r in records])
     compute = run(config("discrete", scheduler="hindsight", scheduler_options={"optimize_for": "compute"}, epochs=6))
-    assert (compute[0]["epochs"], compute[0]["lr_scale"]) == (6, 1.0)
+    assert (compute[0]["epochs"], compute[0]["lr_scale"]) == (3, 1.0)
 
 
-def test_the_guard_ends_an_update() -> None:
+def test_the_guard_tries_an_epoch_again() -> None:
+    """At a learning rate of 0.3 epochs are undone; each update still makes its epochs, at smaller rates."""
     records = run(config("discrete", scheduler="hindsight", learning_rate=0.3, epochs=8))
-    assert min(record["epochs_done"] for record in records) < 8
-    assert min(record["lr_scale"] for record in records) < 0.8
+    assert max(record["epochs_done"] for record in records) > 8
+    assert max(record["approx_kl_last_epoch"] for record in records) < 0.1
+    assert min(record["lr_scale"] for record in records) < 0.1
 
 
-def test_an_epoch_that_goes_too_far_is_undone() -> None:
-    """With a limit that every epoch passes, each update ends with its first epoch and leaves nothing behind."""
+def test_an_epoch_that_goes_too_far_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a limit that every epoch passes and no retries, each update ends with its first epoch, which is undone."""
+    monkeypatch.setattr(HindsightRule, "max_repeats", 0)
+    monkeypatch.setattr(HindsightRule, "retry", lambda self, kl: None)
     trainer = Trainer(config("discrete", scheduler="hindsight", scheduler_options={"kl_stop": 1e-30}, epochs=8))
     start = trainer.learner.snapshot()
     records = list(trainer)
     assert [record["epochs_done"] for record in records] == [1] * 7
     assert torch.equal(trainer.learner.parameters(), start.parameters)
     assert all(record["approx_kl_last_epoch"] > 0 for record in records)
+
+
+class Corrected(Rule):
+    """Have the second epoch of every update tried again at half of the rate, and the first update at twice."""
+
+    guards: ClassVar[bool] = True
+    stopped = repeated = 0
+
+    def step(self, feedback: Feedback | None) -> Settings:
+        self.stopped = 0
+        return Settings(self.epochs)
+
+    def stops(self, kl: float) -> bool:
+        self.stopped += 1
+        return self.stopped == 2
+
+    def retry(self, kl: float) -> float | None:
+        return 0.5
+
+    def repeat(self, kl: float) -> float | None:
+        self.repeated += 1
+        self.stopped = 0
+        return 2.0 if self.repeated == 1 else None
+
+
+def test_epochs_and_updates_are_made_again_at_another_learning_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """First update: 3 epochs and a retry, undone, then the same at twice the rate; later ones 3 epochs and a retry."""
+    monkeypatch.setitem(RULES, "corrected", Corrected)
+    settings = config("discrete", scheduler="corrected", learning_rate=1e-3)
+    trainer = Trainer(settings)
+    records = iter(trainer)
+    first = next(records)
+    assert (first["epochs"], first["epochs_done"]) == (3, 8)
+    assert first["learning_rate"] == pytest.approx(1e-3 * 0.5 * 2 * 0.5)
+    assert first["gradient_steps"] == 8 * settings.minibatches
+    assert trainer.learner.snapshot().steps == 3 * settings.minibatches, "what was undone is undone in Adam, too"
+    second = next(records)
+    assert (second["epochs_done"], second["learning_rate"]) == (4, pytest.approx(0.5e-3))
+    rows = settings.batch_size
+    passes = cost.sampling(settings) + cost.update(settings, 4 * rows)
+    assert second["flops"] - first["flops"] - second.get("monitor_flops", 0) + first.get("monitor_flops", 0) == (
+        trainer.forward_flops * passes
+    )
 
 
 def test_short_runs_are_evaluated_more_often() -> None:
@@ -388,14 +438,18 @@ def test_a_kl_that_is_not_finite_reaches_the_rule_and_the_checkpoint(scripted: t
             assert seen(each)[-1] == Feedback(kl=1e100, epochs_done=1, stopped=True)
 
 
-def test_an_update_whose_only_epoch_was_undone_shrinks_the_next_step() -> None:
+def test_an_update_whose_only_epoch_was_undone_shrinks_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """It left the policy where it was, so that nothing is measured; the KL of the undone epoch is what counts."""
+    monkeypatch.setattr(HindsightRule, "max_repeats", 0)
+    monkeypatch.setattr(HindsightRule, "retry", lambda self, kl: None)
     records = run(config("discrete", scheduler="hindsight", scheduler_options={"kl_stop": 0.05}, learning_rate=1.0))
-    assert records[0]["approx_kl_last_epoch"] > 0.05
+    kl = records[0]["approx_kl_last_epoch"]
+    assert kl > 0.05
     assert records[0]["epochs_done"] == 1
     assert math.isnan(records[1]["slope_z"])
-    # Z = -3 in place of the slopes: x = -½·tanh(¾).
-    assert records[1]["lr_scale"] == pytest.approx(math.exp(-0.5 * math.tanh(0.75)))
+    # x = 0.7·½·ln(0.01/KL), the KL at most 1 and the rate at most ÷ 10.
+    wanted = 0.7 * max(-math.log(10), 0.5 * math.log(0.01 / min(1.0, kl)))
+    assert records[1]["lr_scale"] == pytest.approx(math.exp(wanted))
 
 
 def test_a_checkpoint_of_another_version_is_refused() -> None:

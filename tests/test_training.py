@@ -11,7 +11,8 @@ import pytest
 import torch
 
 import adept
-from adept.algorithms.learner import Minibatch, ReferenceLearner
+from adept.algorithms.autograd import Autograd, Minibatch
+from adept.algorithms.learner import Learner
 from adept.algorithms.ppo import PPO
 from adept.config import Config, Execution
 from adept.envs.base import Discrete
@@ -102,14 +103,15 @@ def test_gradient_steps_are_the_sum_of_epochs_times_minibatches() -> None:
     config = tiny_config("Identity-v0", scheduler="round-robin", arms=(3, 2, 1))
     trainer = Trainer(config, REFERENCE)
     counted = 0
-    step = trainer.learner._optimizer.step
+    adam = trainer.learner.gradients.adam
+    step = adam.step
 
     def counting(*args: Any, **kwargs: Any) -> Any:
         nonlocal counted
         counted += 1
         return step(*args, **kwargs)
 
-    trainer.learner._optimizer.step = counting  # type: ignore[method-assign]
+    adam.step = counting  # type: ignore[method-assign]
     records = list(trainer)
     # Ten iterations of 3, 2, 1, 3, … epochs: 3·4 + 2·3 + 1·3 = 21, each of 128/32 = 4 minibatches.
     assert sum(record["epochs"] for record in records) == 21
@@ -195,8 +197,9 @@ def test_chunks_change_nothing_but_memory() -> None:
         rollout, seen, moments = rollout_of_noise(16), [], []
         for chunk in (5, 16):
             network = make_network("impala", (3, 64, 64), Discrete(3), 0)
-            learner = ReferenceLearner(config, network, PPO(config, (), CPU), CPU)
-            learner._chunk = chunk
+            gradients = Autograd(config, network, PPO(config, (), CPU))
+            gradients._chunk = chunk
+            learner = Learner(config, gradients)
             hook = network.register_forward_hook(lambda module, inputs, output: seen.append(len(inputs[0])))
             list(learner.epochs(rollout, Settings(1, learning_rate=1e-3, clip_range=0.2, entropy_coefficient=0.01)))
             hook.remove()

@@ -38,23 +38,30 @@ STARTS = ("1/30", "1/10", "1", "10", "30", "K=1", "K=30")
 """Factors of the preset's learning rate at the preset's K, and other K at the preset's learning rate."""
 SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "fixed": ("fixed", {}),
-    "hindsight-1.0": ("hindsight", {}),
-    "kl-rate": ("kl-rate", {}),
-    "distance": ("distance", {}),
-    "distance-no-repeats": ("distance", {"repeats": 0}),
-    "distance-no-slopes": ("distance", {"trial": "no-slopes"}),
-    "distance-shared": ("distance", {"critic": "shared"}),
-    "distance-early": ("distance", {"trial": "early"}),
-    "distance-seeing": ("distance", {"trial": "seeing"}),
-    "distance-hold": ("distance", {"trial": "hold"}),
-    "distance-actor-1": ("distance", {"trial": "actor-1"}),
-    "distance-follow-0.4": ("distance", {"follow": 0.4}),
-    "distance-follow-1": ("distance", {"follow": 1.0}),
-    "distance-bounds-0.06": ("distance", {"highest": 0.06}),
-    "distance-start-0.015": ("distance", {"distance": 0.015}),
-    "distance-compute": ("distance", {"optimize_for": "compute"}),
-    "distance-compute-0.3": ("distance", {"optimize_for": "compute", "share": 0.3}),
+    "former": ("former", {}),
+    "kl-rate-minibatch": ("kl-rate-minibatch", {}),
+    "hypergradient": ("hypergradient", {}),
+    "hindsight": ("hindsight", {}),
+    "no-slopes": ("no-slopes", {}),
+    "critic-alone": ("critic-alone", {}),
+    "critic-shared": ("hindsight", {"critic": "shared"}),
+    "seeing-critic": ("seeing-critic", {}),
+    "no-repeats": ("no-repeats", {}),
+    "closer-repeats": ("closer-repeats", {}),
+    "blind-holds": ("blind-holds", {}),
+    "early-end": ("early-end", {}),
+    "other-slopes": ("other-slopes", {}),
+    "min-epochs": ("min-epochs", {}),
+    "follow-0.4": ("hindsight", {"follow": 0.4}),
+    "follow-1": ("hindsight", {"follow": 1.0}),
+    "range-2": ("hindsight", {"max_factor": 2.0}),
+    "range-6": ("hindsight", {"max_factor": 6.0}),
+    "distance-0.015": ("hindsight", {"distance": 0.015}),
+    "compute": ("hindsight", {"optimize_for": "compute"}),
+    "compute-0.3": ("fewer-epochs", {"optimize_for": "compute"}),
+    "compute-0.5": ("half-epochs", {"optimize_for": "compute"}),
 }
+"""Settings by name: a rule of the package or a variant of `experiments.controller.variants`, and its options."""
 Row = dict[str, str]
 
 
@@ -74,7 +81,9 @@ def run(cell: Cell, commit: str) -> Row:
     from adept.config import Execution
     from adept.presets import preset
     from adept.training import train
+    from experiments.controller.variants import register
 
+    register()
     scheduler, options = SETTINGS[cell.setting]
     config = replace(
         preset(cell.task, scheduler=scheduler), steps=TASKS[cell.task], seed=cell.seed, scheduler_options=options,

@@ -103,7 +103,7 @@ def against_pairs(grid: Field, name: str) -> list[Answer]:
 
 
 def bandit(field: Field) -> list[Answer]:
-    """Question 5: where the paper's bandit stands, with standardised rewards."""
+    """Question 5: where UCB with standardised rewards, a variant of the paper's bandit, stands."""
     label, gap, compute = field.label(BANDIT), field.gap(BANDIT, field.baseline), field.compute(BANDIT)
     found = [
         Answer(f"5. {label}: better than the preset", points(gap), judged(gap, MORE)),

@@ -275,10 +275,7 @@ def summary_table(tournament: Tournament | None) -> str:
         if field.has(name):
             result = field.analysis.methods[name]
             scores = [percent_interval(result.aggregates[measure]["iqm"]) for measure in ("mean-score", "final-score")]
-            label = field.label(name)
-            if name == BANDIT:
-                label = f"the paper's bandit with standardised rewards, {label}"
-            rows.append([markdown(label), *scores, percent(field.compute(name))])
+            rows.append([markdown(field.label(name)), *scores, percent(field.compute(name))])
     header = (f"{tasks_of(field)}, {counted(len(field.selection.seeds), 'seed')}", "mean score over the run",
               "final score", "update compute")  # fmt: skip
     return table(header, rows, 3)

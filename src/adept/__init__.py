@@ -16,6 +16,8 @@ from adept.schedulers import (
     GaussianThompson,
     RoundRobin,
     Scheduler,
+    StandardizedThompson,
+    StandardizedUCB,
     epoch_arms,
     make_scheduler,
 )
@@ -34,6 +36,8 @@ __all__ = [
     "Rule",
     "Scheduler",
     "Settings",
+    "StandardizedThompson",
+    "StandardizedUCB",
     "epoch_arms",
     "make_rule",
     "make_scheduler",

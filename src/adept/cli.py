@@ -10,9 +10,9 @@ import contextlib
 import dataclasses
 import importlib
 import json
-import logging
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ from adept import __version__
 from adept.extras import MissingExtra, require
 from adept.names import unknown_name
 from adept.options import parse_options
+from adept.terminal import say, set_up_streams, show_status, warn
 
 # One line per command: the module that carries it out, and what it does. The modules load only when asked for.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -46,10 +47,14 @@ PIPE_CLOSED = 141
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
-    logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
+    set_up_streams()
+    with one_line_warnings():
+        return _answer(list(sys.argv[1:] if arguments is None else arguments))
+
+
+def _answer(words: list[str]) -> int:
     try:
-        with one_line_warnings():
-            status = _run(list(sys.argv[1:] if arguments is None else arguments))
+        status = _run(words)
         sys.stdout.flush()
         return status
     except SystemExit:  # of --help
@@ -62,19 +67,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, MissingExtra, OSError, MemoryError) as error:
         if os.environ.get("ADEPT_TRACEBACK"):
             raise
-        print(f"adept: {one_line(error)}", file=sys.stderr)
+        warn(f"adept: {one_line(error)}")
         return 2
     except KeyboardInterrupt:
-        print("adept: interrupted", file=sys.stderr)
+        warn("adept: interrupted")
         return 130
 
 
 def _run(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help"):
-        print(usage())
+        say(usage())
         return 0 if words else 2
     if words[0] == "--version":
-        print(f"adept {__version__}")
+        say(f"adept {__version__}")
         return 0
     if words[0] not in COMMANDS:
         raise unknown_name("command", words[0], COMMANDS)
@@ -85,13 +90,20 @@ def _run(words: list[str]) -> int:
 
 @contextlib.contextmanager
 def one_line_warnings() -> Iterator[None]:
-    """Print warnings without the place in the code that they come from, which says nothing to a user."""
-    before = warnings.showwarning
-    warnings.showwarning = lambda message, *_: print(f"adept: warning: {one_line(message)}", file=sys.stderr)
+    """Print warnings, and errors in threads and destructors, without the place in the code that they come from."""
+    before = warnings.showwarning, threading.excepthook, sys.unraisablehook
+
+    def show(message: Any, *_: Any) -> None:
+        warn(f"adept: warning: {one_line(getattr(message, 'exc_value', message))}")
+
+    warnings.showwarning = show  # type: ignore[assignment]
+    threading.excepthook = show
+    # What cannot be written was said before the object that holds it dies.
+    sys.unraisablehook = lambda thrown: None if isinstance(thrown.exc_value, OSError) else show(thrown)
     try:
         yield
     finally:
-        warnings.showwarning = before
+        warnings.showwarning, threading.excepthook, sys.unraisablehook = before
 
 
 def _silent() -> int:
@@ -108,7 +120,7 @@ def usage() -> str:
     return "\n".join([*lines, "`adept COMMAND --help` lists a command's options; `adept --version` the version."])
 
 
-def one_line(error: BaseException | str) -> str:
+def one_line(error: object) -> str:
     """Return an error's message on one line, with what was noted on its way here."""
     notes = getattr(error, "__notes__", ())
     return " ".join("; ".join([str(error) or type(error).__name__, *notes]).split())
@@ -124,16 +136,13 @@ def parse(
 
 @contextlib.contextmanager
 def loading(what: str, module: str = "torch") -> Iterator[None]:
-    """Say on a terminal what is being loaded, while it is; whoever waits for a second wants to know for what."""
-    shown = sys.stderr.isatty() and module not in sys.modules
-    if shown:
-        print(f"loading {what} …", end="", file=sys.stderr, flush=True)
+    """Show "loading …" on a terminal during slow imports."""
+    show_status(f"loading {what} …" if module not in sys.modules else "")
     try:
         require(module, "train")
         yield
     finally:
-        if shown:
-            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+        show_status("")
 
 
 def given(words: list[str], *names: str) -> dict[str, str]:
@@ -152,8 +161,10 @@ def print_json(values: Any) -> None:
     """Print one JSON object for scripts."""
     if dataclasses.is_dataclass(values) and not isinstance(values, type):
         values = dataclasses.asdict(values)
-    print(json.dumps(values, allow_nan=False, default=str))
+    say(json.dumps(values, allow_nan=False, default=str))
 
 
 if __name__ == "__main__":
+    if not getattr(sys.flags, "safe_path", False):
+        del sys.path[0]  # `python -m` puts the current folder there
     sys.exit(main())

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from adept.algorithms import ALGORITHMS, AUGMENTATION_NAMES
 from adept.algorithms.stopping import held_out_rows, make_rules
+from adept.hindsight.evaluation import GAINS_EVERY
 from adept.names import check_reference, unknown_name
 from adept.rules import RULES, Rule, make_rule
 from adept.schedulers import SCHEDULERS, epoch_arms, make_scheduler
@@ -38,17 +39,16 @@ class Config:
     """environment as backend/name, for example minigrid/DoorKey-6x6, procgen/bigfish or gymnasium/CartPole-v1"""
     algo: str = "ppo"
     """algorithm that updates the agent: ppo or drac"""
-    scheduler: str = "ucb"
+    scheduler: str = "fixed"
     """what sets the update epochs: fixed, a rule for epochs and learning rate (hindsight, kl-rate), or
-    a bandit over the arms (ucb, thompson, round-robin, or package.module:Class);
-    `adept train --scheduler NAME --help` lists its options"""
+    a bandit over the arms: the paper's (ucb, thompson, round-robin), standardized-ucb, standardized-thompson, or
+    package.module:Class; `adept train --scheduler NAME --help` lists its options"""
     epochs: int = 0
     """update epochs K of fixed, and those that a rule starts from; bandits choose among arms instead"""
     arms: tuple[int, ...] = ()
     """update epochs that a bandit chooses from, for example 10 5 1"""
     scheduler_options: dict[str, float | str] = field(default_factory=dict)
-    """options of the scheduler by name, for example exploration 5; `adept train` has a flag for each, and for ucb and
-    thompson --scale auto, which standardises rewards and tries every arm once"""
+    """options of the scheduler by name, for example exploration 5; `adept train` has a flag for each"""
     reward_source: RewardSource = "gae-return"
     """reward of a bandit: the rollout's mean GAE return, or its mean episode return"""
     seed: int = 1
@@ -121,6 +121,8 @@ class Config:
 
     def _settle_epochs(self) -> None:
         """Keep `arms` for a bandit and `epochs` for the others, so that equal runs have equal configurations."""
+        if ":" not in self.scheduler and self.scheduler not in (known := (*SCHEDULERS, *RULES)):
+            raise unknown_name("scheduler", self.scheduler, known)
         if self.is_bandit:
             if self.epochs and not self.arms:
                 raise ValueError(
@@ -211,7 +213,7 @@ class Config:
             check_reference("augmentation_scheduler", self.augmentation_scheduler)
         elif self.augmentation_scheduler:
             options = self.augmentation_scheduler_options
-            make_scheduler(self.augmentation_scheduler, AUGMENTATION_NAMES, seed=self.seed, paper=True, **options)
+            make_scheduler(self.augmentation_scheduler, AUGMENTATION_NAMES, seed=self.seed, **options)
         elif self.augmentation_scheduler_options:
             raise ValueError(
                 f"augmentation_scheduler_options {self.augmentation_scheduler_options} have no scheduler to set; "
@@ -258,7 +260,7 @@ class Config:
     @property
     def monitor_interval(self) -> int:
         """Iterations between two judged updates, such that about 40 of a run are judged, or all of fewer."""
-        return self.monitor_every or max(1, min(5, self.iterations // 40))
+        return self.monitor_every or max(1, min(GAINS_EVERY, self.iterations // 40))
 
     def rule(self, seed: int = 0) -> Rule:
         """Build what sets the updates."""
@@ -266,7 +268,7 @@ class Config:
             if option in self.scheduler_options:
                 raise ValueError(f"scheduler_options has {option!r}, which is a key of its own; set that instead")
         given = {"name": self.scheduler, **self.scheduler_options}
-        return make_rule(given, epochs=max(self.choices), arms=self.choices, seed=seed, paper=True)
+        return make_rule(given, epochs=max(self.choices), arms=self.choices, seed=seed)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the canonical form, which `from_dict` reads and ids are made of."""
@@ -308,10 +310,15 @@ def current_keys(values: Mapping[str, Any]) -> dict[str, Any]:
         found["augmentation_scheduler"] = found.pop("augmentation")
     if options := found.get("scheduler_options"):
         found["scheduler_options"] = {FORMER_OPTIONS.get(name, name): value for name, value in options.items()}
+    for bandit in ("scheduler", "augmentation_scheduler"):
+        options = found.get(f"{bandit}_options", {})
+        if bandit in found and options.get("scale") == "auto":  # an option of ucb and thompson before they were exact
+            found[bandit] = f"standardized-{found[bandit]}"
+            found[f"{bandit}_options"] = {name: value for name, value in options.items() if name != "scale"}
     arms = found.get("arms")
     if arms is not None:
         found["arms"] = tuple(arms)
-    chooser = found.get("scheduler", "ucb")
+    chooser = found.get("scheduler")
     if arms and not found.get("epochs") and (chooser == "fixed" or chooser in RULES):
         found["epochs"] = max(found.pop("arms"))
     return found

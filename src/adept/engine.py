@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from adept.hindsight.advice import Advice, advise
 from adept.hindsight.estimates import UNKNOWN
-from adept.hindsight.evaluation import Evaluator, Rows, Weights
+from adept.hindsight.evaluation import GAINS_EVERY, Evaluator, Rows, Weights
 from adept.hindsight.feedback import Feedback
 from adept.rules import BanditRule, Rule, Settings, make_rule
 from adept.schedulers import Scheduler
@@ -34,8 +34,6 @@ from adept.seeding import stream_seed
 
 PREFIX = "adept"
 """Everything that hosts log starts with it."""
-GAINS_EVERY = 4
-"""Updates between two whose gains are measured, unless told otherwise."""
 MAX_ROWS = 4096
 """Rows of a rollout that evaluate an update, unless told otherwise."""
 MAX_UPDATES = 10_000
@@ -65,7 +63,7 @@ class Engine:
         rows: rows of a rollout that evaluate an update at most, drawn at random.
         every_slope: measure the slope of every update, also where no rule needs it.
         seed: of the stream that draws rows.
-        call: how the user of this host asks for the hindsight rule, for the advice.
+        host: the host, whose options the advice names (`adept.hindsight.advice_text.HOSTS`).
         pool: makes one feedback of that of several learners, where the host has them; called in every step, with None
             where this learner knows nothing.
     """
@@ -82,18 +80,20 @@ class Engine:
         rows: int = MAX_ROWS,
         every_slope: bool = True,
         seed: int = 0,
-        call: str = 'attach(…, "hindsight")',
+        host: str = "own-loop",
         pool: Callable[[Feedback | None], Feedback | None] = _alone,
     ) -> None:
         self._given, self._epochs = given, 0
         self.rule = self._built(1)  # what is wrong with it is said now; the host's epochs come later
         self._fresh = self._rule_state()
-        self.monitor, self._call, self._pool, self._seed = monitor, call, pool, seed
+        self.monitor, self._host, self._pool, self._seed = monitor, host, pool, seed
         self.max_rows = whole_number("rows", rows, at_least=1, example=MAX_ROWS)
         self._gains_every = whole_number("gains_every", gains_every, at_least=0, example=GAINS_EVERY)
         self._every_slope = every_slope
         self.settings = Settings(1)
         """of the update to come, or of the one that runs"""
+        self.rewards_scaled = False
+        """whether the host divides rewards by their scale, for the advice"""
         self._failure = ""
         self._start_run()
 
@@ -259,10 +259,19 @@ class Engine:
         rng = np.random.default_rng(stream_seed(self._seed, "monitor", self._updates))
         return np.sort(rng.choice(rows, limit, replace=False))
 
-    def step(self, rows: Rows | None = None, *, reward: float | None = None, lr_decay: float = 1.0) -> Settings:
+    def step(
+        self,
+        rows: Rows | None = None,
+        *,
+        reward: float | None = None,
+        lr_decay: float = 1.0,
+        learning_rate: float | None = None,
+        score: float | None = None,
+    ) -> Settings:
         """Evaluate the last update on this rollout, set the next one, and copy the parameters as they are.
 
-        `lr_decay` is the factor of the host's learning-rate schedule for the next update, where it has one.
+        `lr_decay` is the factor of the host's learning-rate schedule for the next update, where it has one. The
+        scheduled `learning_rate` itself and the `score`, a mean return, are for the advice.
         """
         wanted = self.rule is not None and self.rule.wants_slope  # before this rollout tells anything
         found: Feedback | None = None
@@ -278,7 +287,8 @@ class Engine:
                 found = replace(found, slope=UNKNOWN, critic_slope=UNKNOWN)
             self.settings = self.rule.step(found)
         self._updates += 1
-        self._history.append(self._row())
+        told = {"explained_variance": explained, "learning_rate": learning_rate, "score": score}
+        self._history.append(self._row() | {name: value for name, value in told.items() if value is not None})
         with self._kept_from_host():
             self._begin()
         self._last, self._deployed, self._rule_ended = {}, None, False
@@ -358,15 +368,13 @@ class Engine:
             self._history[-1]["epochs_done"] = epochs_done
             self._history[-1]["update_seconds"] = time.perf_counter() - self._started
 
-    def columns(self) -> dict[str, float]:
-        """Return the estimates of the last update and the rule's numbers as columns of a record."""
-        found = {} if self.feedback is None else self.feedback.columns()
-        return found if self.rule is None else found | self.rule.columns(self.settings)
-
     def metrics(self) -> dict[str, float]:
-        """Return what this rollout adds to the host's log: the columns that are known, and the reward."""
-        reward = None if self.feedback is None else self.feedback.reward
-        numbers = self.columns() | ({} if reward is None else {"reward": reward})
+        """Return what this rollout adds to the host's log: estimates, reward and the rule's numbers, where known."""
+        numbers = {} if self.feedback is None else self.feedback.columns()
+        if self.feedback is not None and self.feedback.reward is not None:
+            numbers["reward"] = self.feedback.reward
+        if self.rule is not None:
+            numbers |= self.rule.metrics(self.settings)
         return {f"{PREFIX}/{name}": float(value) for name, value in numbers.items() if math.isfinite(value)}
 
     def update_metrics(self) -> dict[str, float]:
@@ -385,10 +393,9 @@ class Engine:
     def advice(self) -> Advice:
         """Return what the updates so far say of the host's epochs and learning rate."""
         names = dict.fromkeys(name for row in self._history for name in row)
-        found = advise({name: [row.get(name, math.nan) for row in self._history] for name in names})
-        compute = self._call.replace('"hindsight"', '{"name": "hindsight", "optimize_for": "compute"}')
-        found = found.calling(self._call, compute)
-        return replace(found, sentences=(*found.sentences, self._failure)) if self._failure else found
+        columns = {name: [row.get(name, math.nan) for row in self._history] for name in names}
+        found = advise(columns, host=self._host, rewards_scaled=self.rewards_scaled)
+        return replace(found, notes=(self._failure,) if self._failure else ())
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state, JSON-safe; empty where nothing is chosen.

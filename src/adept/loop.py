@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from adept.engine import GAINS_EVERY, Engine
+from adept.engine import Engine
 from adept.hindsight.advice import Advice
 from adept.hindsight.estimates import time_groups
-from adept.hindsight.evaluation import CriticRows, LogProbs, ModuleWeights, Rows, as_numpy, explained_variance
+from adept.hindsight.evaluation import (
+    GAINS_EVERY,
+    CriticRows,
+    LogProbs,
+    ModuleWeights,
+    Rows,
+    as_numpy,
+    explained_variance,
+)
 from adept.hindsight.feedback import Feedback
 from adept.rules import HindsightRule, Settings
 from adept.schedulers.validation import real_number
@@ -62,7 +70,7 @@ class Hindsight:
         self.rule = HindsightRule(epochs, optimize_for=optimize_for, **options)
         if learning_rate is not None:
             real_number("learning_rate", learning_rate, above=0, example=3e-4)
-        self._engine = Engine(self.rule if control else None, gains_every=gains_every, call="Hindsight(policy)")
+        self._engine = Engine(self.rule if control else None, gains_every=gains_every, host="own-loop")
         self._engine.attach(self.rule.epochs, ModuleWeights(policy, host_copy=host_copy), learning_rate)
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,8 @@ class ActionDistribution(Protocol):
     """
 
     parameter_count: int
+    outputs: int
+    """parameters that depend on the observation: what the actor's last layer gives"""
     action_shape: tuple[int, ...]
     action_dtype: torch.dtype
 
@@ -51,7 +53,7 @@ class Categorical:
     """One of n actions; the parameters are logits."""
 
     def __init__(self, n: int) -> None:
-        self.parameter_count = n
+        self.parameter_count = self.outputs = n
         self.action_shape: tuple[int, ...] = ()
         self.action_dtype = torch.int64
 
@@ -88,7 +90,7 @@ class DiagonalGaussian:
     """A vector of independent normal numbers; the parameters are the means, then the log deviations."""
 
     def __init__(self, size: int) -> None:
-        self.parameter_count = 2 * size
+        self.parameter_count, self.outputs = 2 * size, size
         self.action_shape: tuple[int, ...] = (size,)
         self.action_dtype = torch.float32
 
@@ -132,6 +134,17 @@ class ActorCritic(nn.Module):
     """Give the parameters of the action distribution and the value of each observation."""
 
     distribution: ActionDistribution
+    encoder: nn.Sequential
+    """layers that actor and critic share; empty where they share nothing"""
+    heads: Heads
+    small: ClassVar[bool] = False
+    """whether `adept.fast` has it by hand: 2×2 convolutions, the first one pooled, or none; then tanh layers"""
+    repeats: ClassVar[bool] = False
+    """whether its observations repeat so often within a minibatch that equal ones are worth computing once"""
+    rows_at_once: ClassVar[int | None] = None
+    """rows of one pass on the CPU, where more only cost memory and cache; None: any number"""
+    uniform_encoder: ClassVar[bool] = False
+    """whether all layers but the heads start from uniform numbers within ±1/√fan-in instead of orthogonal weights"""
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         """Return (rows, parameters of the distribution) and (rows,) values."""
@@ -147,7 +160,7 @@ class ActorCritic(nn.Module):
 
     def critic_parameters(self) -> list[nn.Parameter]:
         """Return the parameters that only the values depend on; layers shared with the policy are not among them."""
-        return list(self.get_submodule("heads.critic").parameters())
+        return list(self.heads.critic.parameters())
 
 
 class Heads(nn.Module):
@@ -156,25 +169,20 @@ class Heads(nn.Module):
     def __init__(self, distribution: ActionDistribution, actor: nn.Sequential, critic: nn.Sequential) -> None:
         super().__init__()
         self.actor, self.critic = actor, critic
-        gaussian = isinstance(distribution, DiagonalGaussian)
-        self.log_std = nn.Parameter(torch.zeros(distribution.parameter_count // 2)) if gaussian else None
+        free = distribution.parameter_count - distribution.outputs
+        self.log_std = nn.Parameter(torch.zeros(free)) if free else None
 
     def policy(self, features: Tensor) -> Tensor:
+        """Return the parameters of the distribution."""
+        return self.parameters_of(self.actor(features))
+
+    def parameters_of(self, outputs: Tensor) -> Tensor:
         """Return the parameters of the distribution; a Gaussian's deviation does not depend on the state."""
-        output: Tensor = self.actor(features)
-        if self.log_std is None:
-            return output
-        return torch.cat([output, self.log_std.expand_as(output)], -1)
+        return outputs if self.log_std is None else torch.cat([outputs, self.log_std.expand_as(outputs)], -1)
 
     def value(self, features: Tensor) -> Tensor:
         """Return the value."""
         return self.critic(features).squeeze(-1)  # type: ignore[no-any-return]
-
-    @staticmethod
-    def outputs(distribution: ActionDistribution) -> int:
-        """Return how many numbers the actor's last layer gives."""
-        gaussian = isinstance(distribution, DiagonalGaussian)
-        return distribution.parameter_count // 2 if gaussian else distribution.parameter_count
 
 
 class Residual(nn.Module):
@@ -196,6 +204,9 @@ class ImpalaNetwork(ActorCritic):
     Observations are uint8 images; the network divides them by 255.
     """
 
+    rows_at_once = 64
+    uniform_encoder = True
+
     def __init__(self, shape: tuple[int, ...], distribution: ActionDistribution) -> None:
         super().__init__()
         self.distribution = distribution
@@ -207,7 +218,7 @@ class ImpalaNetwork(ActorCritic):
             channels, height, width = output, (height + 1) // 2, (width + 1) // 2
         self.encoder = nn.Sequential(*blocks, nn.ReLU(), nn.Flatten())
         self.features = nn.Linear(channels * height * width, 256)
-        actor = nn.Sequential(nn.Linear(256, Heads.outputs(distribution)))
+        actor = nn.Sequential(nn.Linear(256, distribution.outputs))
         self.heads = Heads(distribution, actor, nn.Sequential(nn.Linear(256, 1)))
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
@@ -236,7 +247,7 @@ class NatureNetwork(ActorCritic):
         )  # fmt: skip
         height, width = ((((size - 8) // 4 + 1) - 4) // 2 + 1 - 2 for size in (height, width))
         self.features = nn.Linear(64 * height * width, 512)
-        actor = nn.Sequential(nn.Linear(512, Heads.outputs(distribution)))
+        actor = nn.Sequential(nn.Linear(512, distribution.outputs))
         self.heads = Heads(distribution, actor, nn.Sequential(nn.Linear(512, 1)))
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
@@ -252,6 +263,9 @@ class MiniGridNetwork(ActorCritic):
     Observations are the raw cell numbers of the 7×7 view, not scaled.
     """
 
+    small = True
+    repeats = True
+
     def __init__(self, shape: tuple[int, ...], distribution: ActionDistribution) -> None:
         super().__init__()
         self.distribution = distribution
@@ -264,8 +278,7 @@ class MiniGridNetwork(ActorCritic):
             nn.Conv2d(32, 64, 2), nn.ReLU(), nn.Flatten(),
         )  # fmt: skip
         size = 64 * ((height - 1) // 2 - 2) * ((width - 1) // 2 - 2)
-        outputs = Heads.outputs(distribution)
-        actor = nn.Sequential(nn.Linear(size, 64), nn.Tanh(), nn.Linear(64, outputs))
+        actor = nn.Sequential(nn.Linear(size, 64), nn.Tanh(), nn.Linear(64, distribution.outputs))
         self.heads = Heads(distribution, actor, nn.Sequential(nn.Linear(size, 64), nn.Tanh(), nn.Linear(64, 1)))
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
@@ -277,9 +290,11 @@ class MiniGridNetwork(ActorCritic):
 class MlpNetwork(ActorCritic):
     """Actor and critic of two layers of 64 tanh units each, sharing nothing."""
 
+    small = True
+
     def __init__(self, shape: tuple[int, ...], distribution: ActionDistribution) -> None:
         super().__init__()
-        self.distribution = distribution
+        self.distribution, self.encoder = distribution, nn.Sequential()
         size = math.prod(shape)
 
         def tower(outputs: int) -> nn.Sequential:
@@ -287,7 +302,7 @@ class MlpNetwork(ActorCritic):
                 nn.Flatten(), nn.Linear(size, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, outputs)
             )
 
-        self.heads = Heads(distribution, tower(Heads.outputs(distribution)), tower(1))
+        self.heads = Heads(distribution, tower(distribution.outputs), tower(1))
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         """Return policy parameters and values of vectors."""
@@ -329,14 +344,13 @@ def initialize(network: ActorCritic, generator: torch.Generator) -> None:
     weights in its residual sums, and starts from uniform numbers within ±1/√fan-in.
     """
     heads = network.heads
-    assert isinstance(heads, Heads)
     gains = {heads.actor[-1]: POLICY_GAIN, heads.critic[-1]: VALUE_GAIN}
     inside_heads = set(heads.modules())
     for module in network.modules():
         if not isinstance(module, nn.Conv2d | nn.Linear):
             continue
         assert module.bias is not None
-        if isinstance(network, ImpalaNetwork) and module not in inside_heads:
+        if network.uniform_encoder and module not in inside_heads:
             bound = 1 / math.sqrt(module.weight[0].numel())
             nn.init.uniform_(module.weight, -bound, bound, generator=generator)
             nn.init.uniform_(module.bias, -bound, bound, generator=generator)

@@ -189,7 +189,7 @@ def baseline_epochs(env: str) -> int:
     return found.epochs if found else BASELINE_EPOCHS
 
 
-def preset(env: str, algo: str = "ppo", scheduler: str = "ucb") -> Config:
+def preset(env: str, algo: str = "ppo", scheduler: str = Config.scheduler) -> Config:
     """Return the configuration of an environment's family, or sensible defaults for one that has none."""
     task, found = env.partition("/")[2], family(env)
     values: dict[str, Any] = {"env": env, "algo": algo, "scheduler": scheduler}

@@ -57,7 +57,7 @@ COLUMNS = (
     Column("score", "mean return of the last 100 episodes", "return", 7, "charts/mean_return_of_last_100_episodes",
            True),
     Column("explained_variance", "share of the returns' variance that the values explain, before the update", digits=7,
-           tag="losses/explained_variance"),
+           tag="losses/explained_variance", report=True),
     Column("learning_rate", "learning rate of this update's last gradient step", digits=7, tag="charts/learning_rate",
            report=True),
     Column("policy_loss", "policy loss, mean over all minibatches of all epochs", tag="losses/policy_loss"),

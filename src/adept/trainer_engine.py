@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from adept import cost
 from adept.algorithms import ALGORITHMS
 from adept.algorithms.learner import Learner, load_network
 from adept.config import Config
@@ -22,7 +21,7 @@ from adept.hindsight.estimates import time_groups
 from adept.hindsight.evaluation import LENGTHS, CriticRows, Rows
 from adept.hindsight.feedback import Feedback
 from adept.rollout import Rollout
-from adept.rules import Settings
+from adept.rules import RULES, Settings
 from adept.schedulers import Scheduler, make_scheduler
 from adept.seeding import stream_seed
 
@@ -62,30 +61,6 @@ def preset_settings(config: Config, epochs: int, learning_rate: float) -> Settin
     )
 
 
-def most_rows(config: Config) -> int:
-    """Return the rows of a rollout that evaluate an update.
-
-    Where the rule needs every slope, at most as many are used as cost a twelfth of the preset's update: the slope's two
-    passes are two thirds of an epoch, so that is K/8 of a rollout.
-    """
-    rows = min(config.monitor_rows, config.batch_size)
-    few = cost.pays_for_monitoring(config)
-    return min(rows, max(1, config.batch_size * max(config.choices) // 8)) if few else rows
-
-
-def measured_rows(config: Config) -> tuple[int, int]:
-    """Return the rows that pass through the policy and through the critic to evaluate a run's updates of the largest K.
-
-    An update costs two passes for the slope, and one each for the start, the marked epochs but the last, and the
-    lengths; the critic costs one.
-    """
-    gains = (config.iterations - 1) // config.monitor_interval if config.monitor else 0
-    slopes = config.iterations - 1 if cost.pays_for_monitoring(config) else gains
-    marks = sum(epoch < max(config.choices) for epoch in marked_epochs(config.choices))
-    rows = most_rows(config)
-    return rows * (2 * slopes + (1 + marks + len(LENGTHS)) * gains), rows * slopes
-
-
 class TrainerEngine(Engine):
     """The engine of a run of the trainer.
 
@@ -97,7 +72,7 @@ class TrainerEngine(Engine):
     | augmentation | the preset; or the augmentation scheduler, a second bandit credited alike (UCB-DrAC) |
 
     Gains are measured every `monitor_interval` iterations if the run is monitored, slopes with them and where the rule
-    needs them, on `most_rows` rows.
+    needs them, on `measured_rows` rows.
     """
 
     sees_gradients: ClassVar[bool] = True
@@ -107,7 +82,7 @@ class TrainerEngine(Engine):
         super().__init__(
             rule,
             gains_every=config.monitor_interval if config.monitor else 0,
-            rows=most_rows(config),
+            rows=measured_rows(config, every=rule.needs_slope),
             every_slope=False,
             seed=config.seed,
         )
@@ -119,7 +94,7 @@ class TrainerEngine(Engine):
         self.augmentation_scheduler: Scheduler[str] | None = None
         if self._augmentations and config.augmentation_scheduler:
             self.augmentation_scheduler = make_scheduler(
-                config.augmentation_scheduler, self._augmentations, paper=True,
+                config.augmentation_scheduler, self._augmentations,
                 seed=stream_seed(config.seed, "scheduler", 1), **config.augmentation_scheduler_options,
             )  # fmt: skip
         self.policy_passes = 0
@@ -240,3 +215,23 @@ class TrainerEngine(Engine):
         if self._evaluator is not None and self._evaluator.start is not None:
             yield "start", self._evaluator.start
             yield from ((str(epoch), copied) for epoch, copied in self._evaluator.marked.items())
+
+
+def measured_rows(config: Config, *, every: bool) -> int:
+    """Return the rows that an update is measured on, given whether every update is measured (see `TrainerEngine`)."""
+    rows = min(config.monitor_rows, config.batch_size)
+    return min(rows, max(1, config.batch_size * max(config.choices) // 8)) if every else rows
+
+
+def measured_passes(config: Config) -> tuple[int, int]:
+    """Return the rows that measuring passes through the policy and through the critic in a run of the largest K.
+
+    An update costs two passes for the slope, and one each for the start, the marked epochs but the last, and the
+    lengths; the critic costs one. A rule that needs slopes has them measured after every update.
+    """
+    every = config.scheduler in RULES and RULES[config.scheduler].needs_slope
+    gains = (config.iterations - 1) // config.monitor_interval if config.monitor else 0
+    slopes = config.iterations - 1 if every else gains
+    marks = sum(epoch < max(config.choices) for epoch in marked_epochs(config.choices))
+    rows = measured_rows(config, every=every)
+    return rows * (2 * slopes + (1 + marks + len(LENGTHS)) * gains), rows * slopes

@@ -10,14 +10,17 @@ from typing import Any, Protocol
 
 import torch
 
-from adept import cost, fast
+from adept import cost
 from adept.algorithms import ALGORITHMS
-from adept.algorithms.learner import Epoch, Learner, ReferenceLearner, mean_metrics
+from adept.algorithms.autograd import Autograd
+from adept.algorithms.learner import Epoch, Learner, mean_metrics
 from adept.algorithms.stopping import make_rules
 from adept.config import Config, Execution
 from adept.envs import Environments, make_environments
 from adept.envs.base import Array
-from adept.envs.checked import Guarded
+from adept.envs.checked import CheckedEnvironments
+from adept.fast.actors import fast_actor
+from adept.fast.gradients import fast_gradients
 from adept.flops import forward_flops, policy_flops, values_flops
 from adept.networks import Actor, TorchActor, make_network
 from adept.rollout import Collector, Rollout
@@ -108,18 +111,18 @@ class Trainer:
         self.device = pick_device(self.execution.device)
         torch.set_num_threads(self.execution.threads)
         threads = self.execution.env_threads
-        self.environments: Environments = Guarded(make_environments(config, threads=threads), config.env)
+        self.environments: Environments = CheckedEnvironments(make_environments(config, threads=threads), config.env)
         shape = self.environments.observation_shape
         seed = stream_seed(config.seed, "network")
         network = make_network(config.network, shape, self.environments.actions, seed)
         self.forward_flops, self.policy_flops = forward_flops(network, shape), policy_flops(network, shape)
         self.values_flops = values_flops(network, shape)
         self.network = network.to(self.device)
-        parts = (config, self.network, self.device, self.execution)
-        self.actor: Actor = fast.actor(*parts) or TorchActor(self.network, self.device)
+        parts = (config, self.network, self.execution)
+        self.actor: Actor = fast_actor(*parts) or TorchActor(self.network, self.device)
         self.collector = Collector(config, self.environments, self.network, self.actor, self.device)
         self.loss = ALGORITHMS[config.algo].make_loss(config, shape, self.device)
-        self.learner: Learner = fast.learner(*parts) or ReferenceLearner(config, self.network, self.loss, self.device)
+        self.learner = Learner(config, fast_gradients(*parts) or Autograd(config, self.network, self.loss))
         self.engine = TrainerEngine(config, self.learner)
         self.stopping = make_rules(config.stopping)
         self.iteration = 0

@@ -10,8 +10,8 @@ import torch
 from adept import cost
 from adept.algorithms import ALGORITHMS
 from adept.algorithms.augmentations import AUGMENTATIONS
+from adept.algorithms.autograd import Minibatch
 from adept.algorithms.drac import DrAC, regularizer
-from adept.algorithms.learner import Minibatch
 from adept.algorithms.ppo import PPO
 from adept.config import Config, Execution
 from adept.envs.base import Continuous, Discrete
@@ -146,7 +146,7 @@ def test_two_bandits_run_side_by_side_and_a_resumed_run_is_the_same(tmp_path: Pa
     whole, cut = load_checkpoint(tmp_path / "whole"), load_checkpoint(tmp_path / "cut")
     assert whole is not None
     assert cut is not None
-    assert whole[0]["augmenter"] == cut[0]["augmenter"]
+    assert whole[0]["engine"]["augmenter"] == cut[0]["engine"]["augmenter"]
     assert all((whole[1][name] == cut[1][name]).all() for name in whole[1])
 
 

@@ -1,4 +1,4 @@
-"""The contract of learners, held by the reference and by the fast one alike."""
+"""The learner, with gradients by autograd and by hand alike."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from adept.algorithms.learner import Epoch, Learner, ReferenceLearner, mean_metrics
+from adept.algorithms.autograd import Autograd
+from adept.algorithms.learner import Epoch, Learner, mean_metrics
 from adept.algorithms.ppo import PPO
 from adept.config import Config
-from adept.fast.learner import FastLearner
+from adept.fast.gradients import ByHand
 from adept.networks import ActorCritic
 from adept.rules import Settings
 from tests.fast.cases import make_case, make_config, make_rollout
@@ -24,12 +25,12 @@ Maker = Callable[[ActorCritic, Config], Learner]
 both = pytest.mark.parametrize(
     "make",
     [
-        lambda network, config: ReferenceLearner(config, network, PPO(config, (), CPU), CPU),
-        lambda network, config: FastLearner(config, network),
+        lambda network, config: Learner(config, Autograd(config, network, PPO(config, (), CPU))),
+        lambda network, config: Learner(config, ByHand(config, network)),
     ],
-    ids=["reference", "fast"],
+    ids=["autograd", "by-hand"],
 )
-cases = pytest.mark.parametrize("case", ["mlp-gaussian", "minigrid-categorical"])
+cases = pytest.mark.parametrize("case", ["mlp-gaussian", "minigrid-categorical", "minigrid-gaussian"])
 
 
 @both
@@ -83,6 +84,29 @@ def test_a_snapshot_of_before_the_first_step_forgets_the_optimiser(make: Maker) 
     learner.restore(fresh)
     learner.load(values, learner.state()[1])
     assert [dict(epoch) for epoch in learner.epochs(rollout, PLAN)] == [dict(e) for e in other.epochs(rollout, PLAN)]
+
+
+@both
+def test_the_arrays_of_a_checkpoint_keep_their_names(make: Maker) -> None:
+    """By each parameter's own name and shape, whatever the vector is like: checkpoints outlive the code."""
+    config, network = make_config(minibatch_size=64), make_case("mlp-gaussian")
+    learner = make(network, config)
+    shapes = {name: tuple(parameter.shape) for name, parameter in network.named_parameters()}
+    assert {name: array.shape for name, array in learner.state()[1].items()} == {
+        f"network/{name}": shape for name, shape in shapes.items()
+    }
+    list(learner.epochs(make_rollout("mlp-gaussian", network, config.batch_size), PLAN))
+    arrays = learner.state()[1]
+    expected = {
+        f"{key}/{name}": shape
+        for key in ("network", "adam/exp_avg", "adam/exp_avg_sq")
+        for name, shape in shapes.items()
+    }
+    assert {name: array.shape for name, array in arrays.items()} == expected | {
+        f"adam/step/{name}": () for name in shapes
+    }
+    steps = arrays["adam/step/heads.log_std"]
+    assert (float(steps), steps.dtype) == (6.0, "float32")  # three epochs of two minibatches
 
 
 @both

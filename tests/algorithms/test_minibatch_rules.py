@@ -1,4 +1,4 @@
-"""Rules that act on every gradient step, in both learners and in whole runs."""
+"""Rules that act on every gradient step, with both ways to a gradient and in whole runs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from adept.algorithms.learner import Learner, ReferenceLearner
+from adept.algorithms.autograd import Autograd
+from adept.algorithms.learner import Learner
 from adept.algorithms.ppo import PPO
 from adept.config import Config, Execution
 from adept.engine import Engine
-from adept.fast.learner import FastLearner
+from adept.fast.gradients import ByHand
 from adept.networks import ActorCritic
 from adept.rules import RULES, AdamRel, KLRate, KLRateMinibatch, Settings, make_rule
 from adept.rules.minibatch import MinibatchRate
@@ -26,8 +27,8 @@ from tests.fast.cases import make_case, make_config, make_rollout
 CPU = torch.device("cpu")
 WITHIN_UPDATES = sorted(name for name, cls in RULES.items() if cls.adapts_minibatches or cls.resets_steps)
 MAKERS: dict[str, Callable[[ActorCritic, Config], Learner]] = {
-    "reference": lambda network, config: ReferenceLearner(config, network, PPO(config, (), CPU), CPU),
-    "fast": lambda network, config: FastLearner(config, network),
+    "autograd": lambda network, config: Learner(config, Autograd(config, network, PPO(config, (), CPU))),
+    "by-hand": lambda network, config: Learner(config, ByHand(config, network)),
 }
 both = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 RATE = 1e-3
@@ -123,7 +124,7 @@ def test_adam_rel_counts_the_steps_of_an_update_and_keeps_the_moments(make: Any)
 @pytest.mark.usefixtures("double")
 @pytest.mark.parametrize("name", WITHIN_UPDATES)
 @pytest.mark.parametrize("case", ["mlp-gaussian", "minigrid-categorical"])
-def test_the_fast_learner_equals_the_reference(name: str, case: str) -> None:
+def test_gradients_by_hand_give_what_autograd_gives(name: str, case: str) -> None:
     config, network = make_config(), make_case(case)
     learners = [make(copy.deepcopy(network), config) for make in MAKERS.values()]
     rules = [make_rule(name, epochs=2) for _ in learners]

@@ -90,7 +90,7 @@ def test_names_and_numbers_are_checked_by_the_configuration() -> None:
 @pytest.mark.parametrize("name", STOPPING)
 def test_every_rule_ends_updates_of_a_run_early_and_resumes_exactly(name: str, fast: bool) -> None:
     limit = {"target-kl": 1e-3, "ratio-deviation": 0.02, "held-out": 0.25}[name]
-    settings = {"scheduler": "fixed", "arms": (6,), "learning_rate": 1e-2, "steps": 128 * 8, "restart_every": 5}
+    settings = {"scheduler": "fixed", "epochs": 6, "learning_rate": 1e-2, "steps": 128 * 8, "restart_every": 5}
     config = make_config(env="gymnasium/CartPole-v1", stopping={name: limit}, **settings)
     execution = Execution(device="cpu", fast=fast)
     trainer = Trainer(config, execution)

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from adept.algorithms.learner import take_rows
+from adept.algorithms.autograd import take_rows
+from adept.algorithms.learner import Adam
 from adept.algorithms.ppo import PPO
-from adept.fast.adam import FlatAdam
-from adept.fast.passes import make_pass
-from adept.fast.surrogate import METRICS, Surrogate, Targets
+from adept.fast.gradients import METRICS, SmallAdam, Surrogate, Targets
+from adept.fast.passes import NetworkPass
 from adept.networks import ActorCritic
 from adept.rules import Settings
 from tests.fast.cases import CASES, make_case, make_config, make_rollout
@@ -59,8 +59,8 @@ def gradients(case: str, clip_value_loss: bool) -> tuple[ActorCritic, ActorCriti
     loss, metrics = PPO(config, CASES[case][1], torch.device("cpu"))(reference, minibatch, plan)
     loss.backward()
 
-    FlatAdam(network)
-    passes, surrogate = make_pass(network, CASES[case][1], ROWS), Surrogate(config, network, ROWS)
+    Adam(network)
+    passes, surrogate = NetworkPass(network, CASES[case][1], ROWS), Surrogate(config, network, ROWS)
     with torch.inference_mode():
         outputs, values = passes.forward(passes.prepare(minibatch.observations))
         targets = Targets(
@@ -80,8 +80,8 @@ def test_under_a_pooling_window_one_place_takes_the_gradient_even_among_equals()
     observations = torch.full((1, 3, 7, 7), 2, dtype=torch.uint8)
     outputs, value = reference(observations)
     (outputs.sum() + value.sum()).backward()
-    FlatAdam(network)
-    passes = make_pass(network, (3, 7, 7), 1)
+    Adam(network)
+    passes = NetworkPass(network, (3, 7, 7), 1)
     with torch.inference_mode():
         passes.forward(passes.prepare(observations))
         passes.backward(torch.ones(7, 1), torch.ones(1, 1))
@@ -89,11 +89,16 @@ def test_under_a_pooling_window_one_place_takes_the_gradient_even_among_equals()
 
 
 @pytest.mark.usefixtures("double")
-def test_adam_and_clipping_equal_torch() -> None:
-    reference = torch.nn.Linear(5, 3)
+@pytest.mark.parametrize("kind", [Adam, SmallAdam])
+@pytest.mark.parametrize("critic", [None, 0.03])
+def test_adam_and_clipping_equal_torch(kind: type[Adam], critic: float | None) -> None:
+    reference = make_case("mlp-gaussian")
     network = copy.deepcopy(reference)
-    optimizer = torch.optim.Adam(reference.parameters(), lr=0.01, eps=1e-5)
-    flat = FlatAdam(network)
+    own = set(reference.critic_parameters())
+    rest = [parameter for parameter in reference.parameters() if parameter not in own]
+    groups = [{"params": rest}, {"params": list(own), "lr": critic or 0.01}]
+    optimizer = torch.optim.Adam(groups, lr=0.01, eps=1e-5)
+    flat = kind(network)
     generator = torch.Generator().manual_seed(3)
     for scale in (0.01, 1.0, 10.0, 0.1):
         for one, other in zip(reference.parameters(), network.parameters(), strict=True):
@@ -102,18 +107,35 @@ def test_adam_and_clipping_equal_torch() -> None:
             assert other.grad is not None
             other.grad.copy_(gradient)
         expected = torch.nn.utils.clip_grad_norm_(reference.parameters(), 0.5)
-        assert flat.clip(0.5) == pytest.approx(expected.item(), rel=1e-12)
+        assert float(flat.clip(0.5)) == pytest.approx(expected.item(), rel=1e-12)
         optimizer.step()
-        flat.step(0.01)
+        flat.step(0.01, critic)
         for one, other in zip(reference.parameters(), network.parameters(), strict=True):
             torch.testing.assert_close(other.detach(), one.detach(), rtol=1e-12, atol=1e-12)
 
 
-def test_a_network_stays_itself_when_its_parameters_move_into_one_vector() -> None:
+@pytest.mark.parametrize("case", ["mlp-gaussian", "minigrid-categorical"])
+def test_adam_on_one_vector_is_torchs_bit_for_bit(case: str) -> None:
+    reference = make_case(case)
+    network = copy.deepcopy(reference)
+    optimizer, flat = torch.optim.Adam(reference.parameters(), lr=1e-3, eps=1e-5, fused=True), Adam(network)
+    generator = torch.Generator().manual_seed(3)
+    for _ in range(20):
+        for one, other in zip(reference.parameters(), network.parameters(), strict=True):
+            one.grad = torch.randn(one.shape, generator=generator)
+            assert other.grad is not None
+            other.grad.copy_(one.grad)
+        optimizer.step()
+        flat.step(1e-3)
+    assert all(map(torch.equal, reference.parameters(), network.parameters()))
+
+
+@pytest.mark.parametrize("kind", [Adam, SmallAdam])
+def test_a_network_stays_itself_when_its_parameters_move_into_one_vector(kind: type[Adam]) -> None:
     network = make_case("minigrid-categorical")
     observations = torch.randint(0, 6, (5, 3, 7, 7), dtype=torch.uint8)
     before = [output.detach().clone() for output in network(observations)]
-    flat = FlatAdam(network)
+    flat = kind(network)
     for output, expected in zip(network(observations), before, strict=True):
         torch.testing.assert_close(output.detach(), expected)
     flat.values.zero_()

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from adept import fast
-from adept.algorithms.learner import Learner, ReferenceLearner, mean_metrics
+from adept.algorithms.autograd import Autograd
+from adept.algorithms.learner import Learner, mean_metrics
 from adept.algorithms.ppo import PPO
 from adept.config import Config, Execution
-from adept.fast.learner import FastLearner
+from adept.fast.actors import fast_actor
+from adept.fast.gradients import ByHand, fast_gradients
 from adept.networks import ActorCritic, make_network
 from adept.presets import preset
 from adept.rollout import Rollout
@@ -33,11 +34,11 @@ Maker = Callable[[ActorCritic, Config], Learner]
 
 
 def reference_learner(network: ActorCritic, config: Config) -> Learner:
-    return ReferenceLearner(config, network, PPO(config, (), CPU), CPU)
+    return Learner(config, Autograd(config, network, PPO(config, (), CPU)))
 
 
 def fast_learner(network: ActorCritic, config: Config) -> Learner:
-    return FastLearner(config, network)
+    return Learner(config, ByHand(config, network))
 
 
 def update(learner: Learner, rollout: Rollout, epochs: int, critic: float | None = None) -> dict[str, float]:
@@ -140,21 +141,21 @@ def test_a_loss_that_is_no_number_stops_the_run() -> None:
 
 def offered(name: str, shape: tuple[int, ...], *, wanted: bool = True, **settings: object) -> list[str]:
     config = make_config(**{"environments": 1, "steps": 10_000} | settings)
-    parts = (config, make_network(name, shape, CASES["mlp-categorical"][2], 0), CPU, Execution(fast=wanted))
-    return [type(part).__name__ for part in (fast.actor(*parts), fast.learner(*parts)) if part is not None]
+    parts = (config, make_network(name, shape, CASES["mlp-categorical"][2], 0), Execution(fast=wanted))
+    return [type(part).__name__ for part in (fast_actor(*parts), fast_gradients(*parts)) if part is not None]
 
 
 def test_small_networks_on_the_cpu_have_replacements() -> None:
-    assert offered("minigrid", (3, 7, 7)) == ["FastActor", "FastLearner"]
-    assert offered("mlp", (26,)) == ["VectorActor", "FastLearner"]
+    assert offered("minigrid", (3, 7, 7)) == ["FastActor", "ByHand"]
+    assert offered("mlp", (26,)) == ["VectorActor", "ByHand"]
 
 
 def test_where_a_product_would_start_threads_in_numpy_the_actor_stays_with_torch() -> None:
     # 64 × 26 = 1664 and 64 × 64 = 4096 multiply-adds of one row; 64 × 376 = 24,064 are beyond 9216.
-    assert offered("mlp", (376,)) == ["FastActor", "FastLearner"]
+    assert offered("mlp", (376,)) == ["FastActor", "ByHand"]
     # 16 rows × 4096 = 65,536, but 64 rows × 4096 = 262,144, the limit for several rows.
-    assert offered("mlp", (26,), environments=16) == ["VectorActor", "FastLearner"]
-    assert offered("mlp", (26,), environments=64) == ["FastActor", "FastLearner"]
+    assert offered("mlp", (26,), environments=16) == ["VectorActor", "ByHand"]
+    assert offered("mlp", (26,), environments=64) == ["FastActor", "ByHand"]
 
 
 def test_everything_else_has_none() -> None:
@@ -162,7 +163,7 @@ def test_everything_else_has_none() -> None:
     assert offered("impala", (3, 64, 64)) == []
     assert offered("minigrid", (3, 7, 7), algo="drac") == ["FastActor"]
     doubled = make_network("mlp", (26,), CASES["mlp-categorical"][2], 0).double()
-    assert fast.learner(make_config(), doubled, CPU, Execution()) is None
+    assert fast_gradients(make_config(), doubled, Execution()) is None
 
 
 @pytest.mark.parametrize(
@@ -177,7 +178,7 @@ def test_a_run_is_the_same_twice_and_when_resumed(env: str, network: str) -> Non
         return torch.cat([parameter.detach().flatten() for parameter in trainer.network.parameters()])
 
     whole, again, first, second = (Trainer(config, Execution(device="cpu")) for _ in range(4))
-    assert type(whole.learner) is FastLearner
+    assert type(whole.learner.gradients) is ByHand
     list(whole), list(again)
     records = iter(first)
     for _ in range(3):

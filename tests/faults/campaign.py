@@ -97,6 +97,8 @@ def command(words: Sequence[str], allowed: Sequence[int] = STATUSES) -> tuple[in
     finally:
         log.removeHandler(handler)
     said = err.getvalue()
+    if "\x1b" in said + out.getvalue():
+        raise Fault(f"adept {' '.join(words)} sent an escape of someone else's to the terminal")
     if status not in allowed or "Traceback" in said:
         raise Fault(f"adept {' '.join(words)} ended with {status} and said: {said}")
     if status == 2 and not any(line.startswith("adept: ") for line in said.splitlines()):
@@ -120,7 +122,7 @@ def contents(folder: Path, ignore: str = "") -> dict[str, bytes | str]:
 
 def require_nothing_left(folder: Path) -> None:
     """Refuse half-written files of processes that are gone."""
-    left = [str(file) for file in folder.rglob(".*") if re.fullmatch(r"\..+\.\d+", file.name)]
+    left = [str(file) for file in folder.rglob(".*") if re.fullmatch(r"\.adept\.\d+\..+", file.name)]
     if left:
         raise Fault(f"left behind: {', '.join(left)}")
 

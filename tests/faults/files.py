@@ -97,8 +97,11 @@ def readers(campaign: Campaign, study: Path, count: int) -> None:
         replaced(cell.path / name, damaged, rng)
         with campaign.case(f"reading a study whose {name} is {damaged[:300]!r}"):
             before = contents(study)
-            command(["study", "status", str(study), "--json"])
-            command(["advise", str(cell.path)])
+            command(["study", "status", str(study)])
+            command(["study", str(study / "study.toml"), "--out", str(study), "--dry-run", "--json"])
+            status, _, said = command(["advise", str(cell.path)])
+            if name == "iterations.csv" and status == 0 and not said:
+                raise Fault("rows are missing or damaged, and nobody says so")
             _load(study)
             if contents(study) != before:
                 raise Fault("a command that only reads has changed a file")
@@ -137,7 +140,7 @@ def declared(campaign: Campaign, study: Path, count: int) -> None:
             if out.exists():
                 raise Fault("a dry run has made its folder")
             (study / "study.toml").write_bytes(damaged)
-            command(["study", "status", str(study), "--json"])
+            command(["study", "status", str(study)])
     (study / "study.toml").write_bytes(pristine)
 
 
@@ -204,22 +207,39 @@ def _damage(path: Path, rng: random.Random) -> tuple[Path, str]:
 
 
 def reports(campaign: Campaign, study: Path, count: int) -> None:
-    """Mutated report.json: a new report removes nothing but what the old one wrote inside its folder."""
+    """A report over one that was changed, or beside files and links of others: it touches nothing but its own."""
     rng = campaign.rng("reports")
-    out = campaign.folder / "report" / "inner"
-    options = ReportOptions((study,), out=out, resamples=100)
-    build_report(options)
-    pristine = (out / "report.json").read_bytes()
+    theirs, out = campaign.folder / "report" / "theirs", campaign.folder / "report" / "inner"
+    build_report(ReportOptions((study,), out=theirs, resamples=100))
     names = ("../../victim.txt", "../victim.txt", str(campaign.victim), "figures/../../../victim.txt", "..", "/")
     for number in range(count):
-        with campaign.case("a report over one whose report.json was changed"):
-            if number % 2 == 0:
-                text = f'{{"files": ["{rng.choice(names)}", "{rng.choice(names)}"]}}'.encode()
-            else:
-                text = mutations.of_json(pristine, rng)
-            (out / "report.json").write_bytes(text)
-            command(["report", str(study), "--out", str(out), "--resamples", "100"], allowed=(0,))
+        shutil.rmtree(out, ignore_errors=True)
+        shutil.copytree(theirs, out)
+        facts = out / "report.json"
+        match number % 6:
+            case 0:
+                facts.write_text(f'{{"files": ["{rng.choice(names)}", "{rng.choice(names)}", "report.json"]}}')
+            case 1:
+                facts.write_bytes(mutations.of_json(facts.read_bytes(), rng))
+            case 2:
+                facts.unlink()  # so that none of the files is known to be a report's
+            case 3:
+                shutil.rmtree(out)
+                out.symlink_to(theirs)
+            case 4:
+                shutil.rmtree(out / "figures")
+                (out / "figures").symlink_to(theirs / "figures")
+            case _:
+                (out / "README.md").unlink()
+                (out / "README.md").symlink_to(campaign.victim)
+        with campaign.case(f"a report over one that was changed, {number % 6}"):
+            before = contents(theirs)
+            command(["report", str(study), "--out", str(out), "--resamples", "100"], allowed=(0, 2))
+            if contents(theirs) != before:
+                raise Fault("files were changed where a link leads")
             require_nothing_left(out)
+        if out.is_symlink():
+            out.unlink()
 
 
 def events(campaign: Campaign, count: int) -> None:
@@ -236,9 +256,9 @@ def events(campaign: Campaign, count: int) -> None:
     for _ in range(count):
         damaged = mutations.of_bytes(pristine, rng)
         with campaign.case(f"an event file of {len(damaged)} bytes"):
-            file.write_bytes(damaged)
+            replaced(file, damaged, rng)
             _load(folder)
-    file.write_bytes(pristine)
+        restore(file, pristine)
 
 
 def trained(campaign: Campaign) -> Path:

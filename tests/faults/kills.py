@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from adept.config import Config, Execution
+from adept.rules import RULES
 from adept.runs.checkpoints import load_checkpoint
 from adept.runs.records import read_status
 from adept.runs.runner import run_one
@@ -28,7 +29,8 @@ CLOCK = ("seconds", "processor_seconds", "rows")
 
 def small(env: str, iterations: int = 12, **settings: Any) -> Config:
     base: dict[str, Any] = {"environments": 2, "rollout_length": 16, "minibatch_size": 16, "restart_every": 5,
-                            "steps": 32 * iterations, "scheduler": "ucb", "arms": (2, 1)}  # fmt: skip
+                            "steps": 32 * iterations, "scheduler": "ucb"}  # fmt: skip
+    base |= {"epochs": 2} if settings.get("scheduler") in RULES else {"arms": (2, 1)}
     return Config(env=env, **base | settings)
 
 
@@ -122,6 +124,7 @@ def kill_family(campaign: Campaign, name: str, config: Config, kills: int) -> No
 
 FAILURES = {
     "reward 40": "reward", "observation 40": "not finite", "step 40": "RuntimeError", "reset 40": "RuntimeError",
+    "shape 40": "an observation of shape (1,)", "terminated 40": "terminated is nan",
 }  # fmt: skip
 """What the environment does from which of its steps on, and a part of what must be said."""
 

@@ -42,7 +42,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     ([*TRAIN, "--scheduler", ".x:y"], "is no name of a class"),
     ([*TRAIN, "--scheduler", "nowhere:Nothing"], "cannot import 'nowhere'"),
     ([*TRAIN, "--scheduler", "math:sqrt"], "must be a complete subclass"),
-    ([*TRAIN, "--scheduler", "fixed", "--arms", "3", "2"], "exactly one arm"),
+    ([*TRAIN, "--scheduler", "fixed", "--arms", "3", "2"], "takes --epochs, not --arms"),
     ([*TRAIN, "--scheduler-options", "window"], "pairs of a name and a value"),
     ([*TRAIN, "--scheduler-options", "windoww", "3"], "did you mean 'window'"),
     ([*TRAIN, "--window", "0"], "window must be"),

@@ -16,7 +16,8 @@ from tests.faults.campaign import EVIL
 VALUES: tuple[Any, ...] = (
     None, True, False, -1, 0, 1, 3, 2**31, 2**63, 10**30, -0.5, 1e308, float("nan"), float("inf"), "", "x", "done",
     "running", "ucb", f"{EVIL}:Thing", ".x:y", f"gymnasium/{EVIL}:Thing-v0", "nope/x", "../../victim.txt", "/", "\0",
-    "é" * 3000, [], {}, [[]], {"a": {}}, ["x"], [None], [1, 2], {"state": "done"}, [2**70],
+    "é" * 3000, [], {}, [[]], {"a": {}}, ["x"], [None], [1, 2], {"state": "done"}, [2**70], 10**400,
+    "[/bold]", "\x1b[2J\u202e",
 )  # fmt: skip
 """What stands where something else belongs."""
 
@@ -87,7 +88,7 @@ def of_rows(content: bytes, rng: random.Random) -> bytes:
     if len(lines) < 3:
         return b""
     at = rng.randrange(1, len(lines) - 1)
-    match rng.randrange(11):
+    match rng.randrange(13):
         case 0:
             return b""
         case 1:
@@ -108,6 +109,10 @@ def of_rows(content: bytes, rng: random.Random) -> bytes:
             return b"".join(lines)[: -rng.randrange(2, len(lines[-1]) + len(lines[-2]))]
         case 9:
             del lines[0]
+        case 10:
+            del lines[-rng.randrange(1, len(lines) - 1) :]
+        case 11:
+            lines[at] = rng.choice((b"inf", b"9" * 400)) + lines[at][lines[at].index(b",") :]
         case _:
             lines[at] = b"\0" * len(lines[at])
     return b"".join(lines)
@@ -180,11 +185,13 @@ def of_toml(content: bytes, rng: random.Random) -> bytes:
     """Return a damaged study: other values behind its keys, lines gone or twice, or bytes."""
     lines = content.splitlines(keepends=True)
     at = rng.randrange(len(lines))
-    match rng.randrange(6):
+    match rng.randrange(7):
         case 0:
             return of_bytes(content, rng)
         case 1:
             del lines[at]
+        case 6:
+            lines.insert(at, b".".join([b"a"] * rng.choice((40, 90, 9000))) + b" = 1\n")
         case 2:
             lines.insert(at, lines[rng.randrange(len(lines))])
         case _:
@@ -200,4 +207,5 @@ TOML_VALUES = (
     "3", "-1", "0", "2.5", "nan", "inf", "true", '""', '"x"', f'"{EVIL}:Thing"', '".x:y"', "[]", "[1]", '["x"]',
     "[[1]]", "{}", "{a = 1}", "1000000000000", "30000", "1979-05-27", '"../../victim"', "[-1]", '["nope/x"]',
     f'["gymnasium/{EVIL}:Thing-v0"]', "[" * 3000 + "]" * 3000, '"preset/0"', '"preset*x"', "9" * 400, "1e400",
+    '"[/bold]"', '"\\u001b[2J"', f'"{"x" * 20_000}"',
 )  # fmt: skip

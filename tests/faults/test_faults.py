@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from adept.report.loading import load_comparison
+from adept.runs.checkpoints import load_checkpoint, save_checkpoint
+from adept.runs.records import read_config
 from tests.faults import files, kills, lines
 from tests.faults.campaign import EVIL, Campaign, Fault, command, hang_limit, require_nothing_left
 
@@ -77,6 +79,9 @@ def test_no_command_imports_what_only_a_file_names(campaign: Campaign, study: Pa
     path = next((folder / "runs").glob("*/round-robin/*"))
     config = json.loads((path / "config.json").read_text())
     (path / "config.json").write_text(json.dumps({**config, "scheduler": evil}))
+    saved = load_checkpoint(path)
+    assert saved is not None
+    save_checkpoint(path, read_config(path), *saved)  # as the stranger's own run would have
     elsewhere = campaign.folder / "elsewhere"
     shutil.copytree(path, elsewhere)
     (elsewhere / "config.json").write_text(json.dumps({**config, "env": f"gymnasium/{EVIL}:Thing-v0"}))
@@ -115,10 +120,10 @@ def test_the_campaign_finds_faults(campaign: Campaign, study: Path) -> None:
     campaign.victim.write_text("precious")
     with pytest.raises(Fault, match="no end after"), hang_limit(0.05):
         signal.pause()
-    (study / ".status.123").touch()
+    (study / ".adept.123.status").touch()
     with pytest.raises(Fault, match="left behind"):
         require_nothing_left(study)
-    (study / ".status.123").unlink()
+    (study / ".adept.123.status").unlink()
     with pytest.raises(Fault, match="ended with 2"):
         command(["study", "status", "nowhere"], allowed=(0,))
     path = next((study / "runs").glob("*/*/*"))

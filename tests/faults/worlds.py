@@ -32,6 +32,8 @@ class Sick(gymnasium.Env):  # type: ignore[type-arg]
 
     def _observe(self) -> Any:
         self._state = self.np_random.uniform(-1.0, 1.0, 2).astype(np.float32)
+        if self._fails("shape"):
+            return self._state[:1]
         return np.full(2, np.nan, np.float32) if self._fails("observation") else self._state
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
@@ -49,7 +51,7 @@ class Sick(gymnasium.Env):  # type: ignore[type-arg]
         reward = float((self._state[0] > 0) == action)
         if self._fails("reward"):
             reward = float("nan")
-        return self._observe(), reward, self._left == 0, False, {}
+        return self._observe(), reward, float("nan") if self._fails("terminated") else self._left == 0, False, {}
 
 
 def register() -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import math
+
 import numpy as np
 import pytest
 
-from adept.hindsight.advice import advise
+from adept.hindsight.advice import Advice, Recommendation, advise
+from adept.hindsight.advice_text import HOSTS, render
 
 UPDATES = 60
 
@@ -42,25 +47,38 @@ def columns(
     return table
 
 
+def only(advice: Advice, finding: str) -> Recommendation:
+    """The one recommendation with a finding."""
+    (found,) = (each for each in advice.recommendations if each.finding == finding)
+    return found
+
+
+def told(advice: Advice) -> list[tuple[str, str]]:
+    return [(each.finding, each.action) for each in advice.recommendations]
+
+
 def test_updates_that_stop_short():
     advice = advise(columns(z=1.5, lengths=(0.5, 1.9)))
     assert advice.whole.direction == "short"
     assert [stage.direction for stage in advice.stages] == ["short"] * 3
+    assert told(advice) == [("stop-short", "learning-rate")]
+    assert advice.factor("learning-rate") == 1.5  # the KL is not known
     (sentence,) = advice.sentences
     assert sentence.startswith("Updates stop short (mean slope z +1.")
-    assert "larger learning rate" in sentence
+    assert sentence.endswith("Multiply the learning rate by 1.5 (`--learning-rate`), or use `--scheduler hindsight`.")
     assert advice.headline.startswith("stop short (slope z +1.")
 
 
 def test_where_a_kl_stop_ends_updates_its_limit_is_to_be_raised_instead_of_the_rate():
     table = columns(z=1.5, lengths=(0.5, 1.9))
     stopped = table | {"epochs_done": np.where(np.arange(len(table["epochs"])) % 4 == 0, 8.0, 2.5)}
+    found = only(advise(stopped), "stop-short")
+    assert (found.action, found.factor) == ("kl-limit", 1.5**2)  # the KL grows as the square of the rate
     (sentence, *_) = advise(stopped).sentences
-    assert sentence.startswith("Updates stop short")
     assert "A KL stop ends most updates early (3.9 of 8 epochs on average)." in sentence  # (8 + 3 · 2.5)/4 = 3.875
-    assert sentence.endswith("Try a larger KL limit; a larger learning rate would only end updates sooner.")
+    assert "Multiply its limit by 2.2 (`--stopping target-kl`); a larger learning rate would only end" in sentence
     seldom = table | {"epochs_done": np.where(np.arange(len(table["epochs"])) % 4 == 0, 2.5, 8.0)}
-    assert "Try a larger learning rate" in advise(seldom).sentences[0]
+    assert only(advise(seldom), "stop-short").action == "learning-rate"
 
 
 def lagging(share: float, z: float, thirds: tuple[int, ...]) -> dict[str, np.ndarray]:
@@ -77,7 +95,8 @@ def lagging(share: float, z: float, thirds: tuple[int, ...]) -> dict[str, np.nda
 def test_a_critic_that_lags():
     said = advise(lagging(3.0, 8.0, (0, 1, 2))).sentences[-1]
     assert said.startswith("The critic lags: its updates should be 4 times as long (mean slope z +")
-    assert said.endswith("or `--scheduler hindsight`.")
+    assert said.endswith("Divide rewards by their scale (`--normalize-rewards`), or use `--scheduler hindsight`.")
+    assert only(advise(lagging(3.0, 8.0, (0, 1, 2)), rewards_scaled=True), "critic-lags").action == "hindsight"
     said = advise(lagging(3.0, 8.0, (0, 1))).sentences[-1]
     assert said.startswith("In the first and middle third of the run the critic lags")
     # Not by much, not surely, not known, or seen to by a controller.
@@ -96,8 +115,10 @@ def test_nothing_is_recommended_where_a_controller_runs():
         assert "hindsight" not in str(controlled)
         assert str(controlled).endswith("The controller's scale is 2.5 at the end.")
     waste = columns(gains={1: 0.9, 2: 1.0, 4: 1.0, 8: 1.0}, noise=0.05)
-    assert "Try" in str(advise(waste))
-    assert "Try" not in str(advise(waste | {"lr_scale": np.ones(len(waste["epochs"]))}))
+    assert ("idle-epochs", "epochs") in told(advise(waste))
+    controlled = advise(waste | {"lr_scale": np.ones(len(waste["epochs"]))})
+    assert {action for _, action in told(controlled)} == {"keep"}
+    assert {each.factor for each in controlled.recommendations} == {1.0}
 
 
 def test_a_slope_alone_speaks_of_no_gain():
@@ -116,7 +137,8 @@ def test_a_slope_that_is_not_gain_a_longer_step():
 def test_updates_that_overshoot():
     advice = advise(columns(z=-1.5, lengths=(1.2, -2.0)))
     assert advice.whole.direction == "over"
-    assert "smaller learning rate" in advice.sentences[0]
+    assert told(advice)[0] == ("overshoot", "learning-rate")
+    assert advice.factor("learning-rate") == 0.5
     assert "half the step would add 0." in advice.sentences[0]
 
 
@@ -126,15 +148,18 @@ def test_updates_that_go_so_far_that_gains_say_little():
     table["approx_kl_last_epoch"] = np.full(len(table["slope_z"]), 0.3)
     advice = advise(table)
     assert advice.whole.direction == "over"
-    assert "larger learning rate" not in str(advice)
-    assert "overshoot (median KL 0.3, mean slope z" in advice.sentences[0]
-    table["approx_kl_last_epoch"][:] = 0.04
+    assert told(advice) == [("high-kl", "learning-rate")]
+    assert advice.factor("learning-rate") == pytest.approx(math.sqrt(0.01 / 0.3))
+    assert advice.sentences[0].startswith("Updates overshoot: they move the policy by a KL of 0.3; 0.005 to 0.03 is")
+    table["approx_kl_last_epoch"][:] = 0.02
     assert advise(table).whole.direction == "short"
-    # A loop of one's own has the KL with the verdict, in the same row; one huge update does not speak for all.
-    table["update_kl"] = np.where(np.arange(len(table["slope_z"])) == 1, np.inf, 0.04)
+    # A loop of one's own has the KL in the row that judges the update; one huge update does not speak for all.
+    del table["approx_kl_last_epoch"]
+    table["update_kl"] = np.where(np.arange(len(table["slope_z"])) == 1, np.inf, 0.02)
     assert advise(table).whole.direction == "short"
     table["update_kl"][:] = np.inf
     assert advise(table).whole.direction == "over"
+    assert advise(table).factor("learning-rate") == 1 / 10
 
 
 def test_updates_that_lose():
@@ -146,26 +171,31 @@ def test_epochs_that_gain_nothing_and_what_they_cost():
     gains = {1: 0.6, 2: 0.99, 4: 1.0, 8: 1.0}
     advice = advise(columns(gains=gains, noise=0.1), epoch_flops=1e9)
     assert advice.whole.enough == 2
-    text = advice.sentences[-1]
+    found = only(advice, "idle-epochs")
+    assert (found.action, found.factor) == ("epochs", 0.5)
+    assert found.numbers["new_epochs"] == 4  # half of them first
+    assert only(advice, "fewer-epochs").factor == pytest.approx(2**0.7)
+    text = advice.sentences[-2]
     # 120 updates of 2 s, six of eight epochs: 180 of 240 s, and 720 epochs of 1e9 FLOPs.
     assert "Epochs 3 to 8 add" in text
     assert "180 of 240 s of updates and 7.2e+11 FLOPs" in text
-    assert "Try 4 epochs with the learning rate × 2," in text  # half of them first
+    assert "Use 4 epochs (`--epochs 4`), or `--scheduler hindsight --optimize-for compute`." in text
 
 
 def test_either_column_of_epochs_is_enough():
     """A report hands over the epochs done alone, a loop of one's own perhaps the epochs planned."""
     table = columns(gains={1: 0.4, 2: 0.8, 4: 0.8, 8: 0.8})
     both = advise(table)
-    assert "Try 4 epochs" in str(both)
+    assert "Use 4 epochs" in str(both)
     for column in ("epochs", "epochs_done"):
         assert advise({name: values for name, values in table.items() if name != column}).sentences == both.sentences
 
 
 def test_epochs_that_lose_call_for_no_larger_learning_rate():
-    text = advise(columns(gains={1: 0.6, 2: 1.0, 4: 0.9, 8: 0.6}, noise=0.1)).sentences[-1]
-    assert "Epochs 3 to 8 add -0." in text
-    assert "Try 2 epochs, or" in text
+    advice = advise(columns(gains={1: 0.6, 2: 1.0, 4: 0.9, 8: 0.6}, noise=0.1))
+    assert "Epochs 3 to 8 add -0." in advice.sentences[-1]
+    assert advice.factor("epochs") == 2 / 8
+    assert advice.factor("learning-rate") == 1
 
 
 def test_epochs_that_gain_all_the_way():
@@ -237,8 +267,8 @@ def test_a_run_that_blows_up_late_is_not_told_to_lengthen_its_updates():
         table["approx_kl_last_epoch"] = np.where(np.arange(rows) < end * rows, 0.02, 8.0)
         advice = advise(table)
         assert advice.whole.direction != "short"
-        assert "larger learning rate" not in str(advice)
-        assert advice.sentences[0].startswith("In the last third of the run updates overshoot (median KL 8,")
+        assert advice.factor("learning-rate") == 1 / 10  # not 1/28, which a KL of 8 would ask for
+        assert advice.sentences[0].startswith("In the last third of the run updates overshoot: they move the policy")
         assert advice.headline.startswith("overshoot")
 
 
@@ -265,21 +295,22 @@ def test_what_only_the_whole_run_shows_is_said_without_a_recommendation():
     assert {stage.direction for stage in advice.stages} == {"unknown"}
     assert advice.sentences[0].startswith("On average over the run updates stop short (mean slope z +1.10 ± 0.27")
     assert advice.sentences[0].endswith("No third of it alone shows this.")
-    assert "Try" not in advice.sentences[0]
+    assert told(advice) == [("stop-short", "keep")]
 
 
 def test_one_recommendation_of_a_rate():
-    """Updates that stop short and epochs that add nothing: the learning rate is spoken of once."""
-    text = str(advise(columns(z=2.0, lengths=(0.5, 1.9), gains={1: 0.9, 2: 1.0, 4: 1.0, 8: 1.0}, noise=0.05)))
-    assert text.count("learning rate") == 1
-    assert "Try 4 epochs as well, or" in text
+    """Short updates and idle epochs: one factor, for the longer step and for the fewer epochs."""
+    advice = advise(columns(z=2.0, lengths=(0.5, 1.9), gains={1: 0.9, 2: 1.0, 4: 1.0, 8: 1.0}, noise=0.05))
+    assert told(advice) == [("stop-short", "learning-rate"), ("idle-epochs", "epochs")]
+    assert advice.factor("learning-rate") == pytest.approx(1.5 * 2**0.7)
+    assert advice.factor("epochs") == 0.5
 
 
 def test_thirds_that_stop_short_before_the_run_blows_up_are_not_to_be_lengthened():
     """The learning rate is too large although the first updates seem short: their KL is on its way up."""
     table = columns(z=2.0, lengths=(0.5, 1.9))
     rows = len(table["slope_z"])
-    table["approx_kl_last_epoch"] = np.where(np.arange(rows) < rows // 3, 0.04, 8.0)
+    table["approx_kl_last_epoch"] = np.where(np.arange(rows) < rows // 3, 0.02, 8.0)
     advice = advise(table)
     assert [stage.direction for stage in advice.stages] == ["unknown", "over", "over"]
     assert "stop short" not in str(advice)
@@ -332,3 +363,164 @@ def test_columns_may_be_missing():
     plain = columns(z=1.5, lengths=(0.5, 1.9))
     del plain["update_seconds"]
     assert advise(plain).whole.direction == "short"
+
+
+def with_kl(kl: float | list[float], **options: float) -> dict[str, np.ndarray]:
+    """Columns of a run whose updates have this KL, or these in its thirds."""
+    table = columns(**options)
+    thirds = np.full(3, kl) if isinstance(kl, float) else np.array(kl)
+    table["approx_kl_last_epoch"] = np.repeat(thirds, len(table["epochs"]) // 3)
+    return table
+
+
+def test_a_small_kl_asks_for_a_larger_rate_whatever_the_slopes():
+    """The KL grows as the square of the rate: from 0.0016 to 0.01 it takes a factor of 2.5; from 0.0004, 4 at once."""
+    noise = with_kl(0.0016, gains={8: 1e-9})
+    advice = advise(noise)
+    assert told(advice) == [("low-kl", "learning-rate")]
+    assert advice.factor("learning-rate") == pytest.approx(2.5)
+    assert advice.whole.direction == "short"
+    assert advice.headline.endswith("KL 0.0016)")
+    assert advise(with_kl(0.0004, gains={8: 1e-9})).factor("learning-rate") == 4
+    # Three updates are enough, and none has to be judged.
+    few = advise({"approx_kl_last_epoch": [0.0004, 0.0003, 0.0005], "learning_rate": [3e-4] * 3})
+    assert str(few) == (
+        "Updates move the policy by a KL of 0.0004; 0.005 to 0.03 is usual. Multiply the learning rate by 4 "
+        "(`--learning-rate 0.0012`), or use `--scheduler hindsight`."
+    )
+    assert told(advise({"approx_kl_last_epoch": [0.0004, 0.0003]})) == [("few-updates", "keep")]
+
+
+def test_slopes_refine_what_the_kl_says():
+    """Short by both: at most twice the rate, or more if the KL is still below 0.01 then."""
+    factors = {0.0004: 4.0, 0.003: 2.0, 0.008: math.sqrt(0.03 / 0.008), 0.02: math.sqrt(1.5), 0.028: 1.0, 0.04: 1.0}
+    for kl, factor in factors.items():
+        advice = advise(with_kl(kl, z=1.5, lengths=(0.5, 1.9)))
+        assert advice.factor("learning-rate") == pytest.approx(factor), kl
+    assert "keep the learning rate" in str(advise(with_kl(0.028, z=1.5, lengths=(0.5, 1.9))))
+    # Slopes that contradict a small KL prevail.
+    assert advise(with_kl(0.002, z=-1.5, lengths=(1.2, -2.0))).factor("learning-rate") == 0.5
+    assert told(advise(with_kl(0.002, lengths=(0.5, 1.1)))) == [("right-length", "keep")]
+
+
+def test_a_kl_that_is_small_at_the_end_alone_asks_for_nothing():
+    """A solved task: there is little left to change."""
+    assert advise(with_kl([0.008, 0.002, 0.001], gains={8: 1e-9})).factor("learning-rate") == 1
+    assert advise(with_kl([0.002, 0.003, 0.007], gains={8: 1e-9})).factor("learning-rate") == pytest.approx(
+        math.sqrt(0.01 / 0.003)
+    )
+
+
+def test_no_rate_above_a_hundredth_is_recommended():
+    table = with_kl(0.0004, gains={8: 1e-9})
+    rows = len(table["epochs"])
+    advice = advise(table | {"learning_rate": np.full(rows, 0.005)})
+    assert advice.factor("learning-rate") == 2
+    assert only(advice, "low-kl").numbers["learning_rate"] == 0.01
+    assert advise(table | {"learning_rate": np.full(rows, 0.02)}).factor("learning-rate") == 1
+
+
+def test_the_end_of_a_schedule_is_left_out():
+    """The rate falls to 0 over 120 rows: the last 40 have less than a third of it, and a KL to match."""
+    decay = 1 - np.arange(120) / 120
+    kl = 0.012 * decay**2
+    table = columns(gains={8: 1e-9}) | {"approx_kl_last_epoch": kl, "learning_rate": 3e-4 * decay}
+    kept = kl[:81]
+    advice = advise(table)
+    assert advice.whole.kl == np.median(kept)
+    assert advice.stages[2].kl == np.median(kept[54:])
+    assert told(advice) == [("nothing-clear", "keep")]
+    # A warm-up is no end, and a controller's scale is no schedule.
+    warm = advise(table | {"approx_kl_last_epoch": kl[::-1], "learning_rate": 3e-4 * decay[::-1]})
+    assert warm.whole.kl == np.median(kl)
+    scale = np.linspace(1, 0.1, 120)
+    controlled = {"learning_rate": 3e-4 * scale, "lr_scale": scale, "approx_kl_last_epoch": kl}
+    assert advise(columns() | controlled).whole.kl == np.median(kl)
+
+
+def test_a_critic_that_explains_nothing():
+    table = columns(gains={8: 1e-9})
+    rows = len(table["epochs"])
+    advice = advise(table | {"explained_variance": np.full(rows, 0.04)})
+    assert told(advice) == [("unexplained-returns", "scale-rewards")]
+    assert str(advice).startswith("The critic explains nothing of the returns (median explained variance 0.04)")
+    # Returns that hardly vary, before any reward or on a solved task, call for nothing.
+    assert told(advise(table | {"explained_variance": np.full(rows, -4.0)})) == [("unexplained-returns", "keep")]
+    assert told(advise({"explained_variance": [0.0] * 7})) == [("few-updates", "keep")]
+    learned = np.where(np.arange(rows) < rows // 3, 0.0, 0.5)
+    assert told(advise(table | {"explained_variance": learned})) == [("nothing-clear", "keep")]
+    # A larger learning rate comes first: it is the critic's, too.
+    both = advise(with_kl(0.0004, gains={8: 1e-9}) | {"explained_variance": np.full(rows, 0.04)})
+    assert told(both) == [("low-kl", "learning-rate"), ("unexplained-returns", "keep")]
+
+
+def collapsing(end: float = 20.0, jump: float = 0.9) -> dict[str, np.ndarray]:
+    """A return that rises from 10 to 100 in 30 iterations, a KL that jumps in the 31st, and the return after it."""
+    score = np.concatenate([np.linspace(10, 100, 31), np.linspace(100, end, 10)[1:], np.full(20, end)])
+    kl = np.full(60, 0.01)
+    kl[30] = jump
+    return {"score": score, "approx_kl_last_epoch": kl, "iteration": np.arange(1.0, 61)}
+
+
+def test_a_return_that_collapsed_after_a_jump_of_the_kl():
+    advice = advise(collapsing())
+    assert told(advice) == [("collapse", "learning-rate")]
+    assert advice.factor("learning-rate") == pytest.approx(math.sqrt(0.01 / math.sqrt(0.01 * 0.9)))  # between the two
+    assert str(advice).startswith(
+        "The return collapsed from 100 to 20 after the KL jumped to 0.9 in iteration 31 (median before: 0.01)."
+    )
+    # Seen from the rollout after it, the KL is in the next row; without a column of iterations, rows count from 1.
+    table = collapsing()
+    seen = {"score": table["score"], "update_kl": np.concatenate([[np.nan], table["approx_kl_last_epoch"][:-1]])}
+    assert only(advise(seen), "collapse").numbers["iteration"] == 31
+    # Not lost for good, no jump of the KL, or nothing that was won before.
+    assert ("collapse", "learning-rate") not in told(advise(collapsing(end=60.0)))
+    assert ("collapse", "learning-rate") not in told(advise(collapsing(jump=0.04)))
+    noise = np.random.default_rng(0).normal(size=60)
+    assert ("collapse", "learning-rate") not in told(advise(collapsing() | {"score": noise}))
+
+
+def test_steps_that_are_short_first_and_long_later_are_for_a_controller():
+    early, late = columns(z=1.5, lengths=(0.5, 1.9)), columns(z=-1.5, lengths=(1.2, -2.0), seed=1)
+    advice = advise({name: np.concatenate([early[name], late[name]]) for name in early})
+    assert advice.factor("learning-rate") == 1
+    assert [each for each in told(advice) if each[0] in ("stop-short", "overshoot")] == [
+        ("stop-short", "keep"),
+        ("overshoot", "hindsight"),
+    ]
+    assert "One learning rate does not serve both: use `--scheduler hindsight`." in str(advice)
+
+
+def test_advice_is_data():
+    advice = advise(with_kl([0.02, 0.02, 0.2], z=1.5, lengths=(0.5, 1.9)))
+    text = json.dumps([dataclasses.asdict(each) for each in advice.recommendations], allow_nan=False)
+    assert json.loads(text)[0]["stage"] == "last third"
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        advice.host = "sb3"
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_every_host_is_told_its_own_options(host):
+    """The same data in the words of each host; no option of another one."""
+    table = columns(z=2.0, lengths=(0.5, 1.9), gains={1: 0.9, 2: 1.0, 4: 1.0, 8: 1.0}, noise=0.05)
+    advice = advise(table | {"learning_rate": np.full(len(table["epochs"]), 1e-3)}, host=host)
+    said, words = str(advice), HOSTS[host]
+    assert said == render(advice, host)
+    assert f"or use `{words.hindsight}`." in said
+    assert f"or `{words.hindsight_compute}`." in said
+    options = {name: (each.learning_rate, each.epochs) for name, each in HOSTS.items()}
+    rate, epochs = options[host]
+    assert not rate or f"(`{rate.format('0.00244')}`)" in said  # 0.001 · 1.5 · 2^0.7
+    assert not epochs or f"(`{epochs.format(4)}`)" in said
+    assert host == "trainer" or "--" not in said
+
+
+def test_an_unknown_host_is_refused():
+    with pytest.raises(ValueError, match="sb3"):
+        advise({}, host="sb33")
+
+
+def test_the_usual_kl_of_control_tasks_is_not_that_of_language_models():
+    table = with_kl(0.0004, gains={8: 1e-9})
+    assert told(advise(table, host="trl")) == [("nothing-clear", "keep")]
+    assert told(advise(with_kl(0.3, gains={8: 1e-9}), host="trl")) == [("high-kl", "learning-rate")]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from adept.hindsight.estimates import (
-    NOTHING,
+    UNKNOWN,
     Estimate,
     critic_slope,
     gain,
@@ -239,10 +239,10 @@ def test_advantages_that_say_nothing(advantages):
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_log_probs_that_are_not_finite(bad):
     advantages, groups = [1.0, 2.0, 4.0], [0, 1, 2]
-    assert slope([bad, 0, 0], [0, 0, 0], advantages, groups) is NOTHING
+    assert slope([bad, 0, 0], [0, 0, 0], advantages, groups) is UNKNOWN
     # An infinite log-probability still has a ratio: 0, or what ratios are cut at.
     assert gain([0, bad, 0], [0, 0, 0], advantages, groups).known == (not math.isnan(bad))
-    assert gain([0, bad, 0], [0, bad, 0], advantages, groups) is NOTHING
+    assert gain([0, bad, 0], [0, bad, 0], advantages, groups) is UNKNOWN
 
 
 def test_one_group_or_no_rows_say_nothing():
@@ -264,5 +264,5 @@ def test_z_of_few_groups_is_the_normal_deviate_of_the_same_tail():
     assert Estimate(-2.365, 1.0, 7).z == pytest.approx(-1.96, abs=0.01)
     assert Estimate(3.0, 2.0).z == 1.5
     assert Estimate(1.0, 0.0).z == 0
-    assert NOTHING.z == 0
+    assert UNKNOWN.z == 0
     assert math.isfinite(Estimate(1e300, 1e-300, 3).z)

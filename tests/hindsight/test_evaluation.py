@@ -165,10 +165,10 @@ def test_the_numbers_are_those_of_the_estimates():
     assert evaluation.gain_by_epoch[1].value == pytest.approx(
         gain(middle, now, advantages, groups, over=first).value, rel=1e-4
     )
-    assert evaluation.kl == pytest.approx(kl(now, first), rel=1e-3)
+    assert evaluation.kl == pytest.approx(kl(now, first), rel=0.5)  # to second order, from the slope's passes
     short = evaluator.evaluate(Rows(lambda: log_probs(policy, rows, actions), advantages, groups), gains=False)
     assert short.slope == evaluation.slope
-    assert short.kl == pytest.approx(evaluation.kl, rel=0.5)  # to second order, from the slope's passes
+    assert (short.kl, short.slope) == (evaluation.kl, evaluation.slope)
     assert not short.update_gain.known
 
 

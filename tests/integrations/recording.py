@@ -297,5 +297,5 @@ def held_copies(engine, parameters):
     return sum(each.numel() for copy in held for _, each in copy) / sum(each.numel() for each in parameters)
 
 
-SHORTENING = {"name": "hindsight", "kl_limit": 1e-9}
+SHORTENING = {"name": "hindsight", "distance": 1e-9}
 """A rule that shortens every update: each goes further than that."""

@@ -26,7 +26,7 @@ FRAMEWORKS = [
 
 
 def run_example(example, folder, *options):
-    path = os.pathsep.join([str(EXAMPLES.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    path = os.pathsep.join([str(EXAMPLES.parent / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     command = [sys.executable, str(EXAMPLES / example), *options]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)

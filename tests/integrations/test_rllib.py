@@ -216,7 +216,7 @@ def test_monitoring_changes_nothing_and_the_slope_is_that_of_the_batch(capsys):
 
 
 def copies(learner):
-    return recording.held_copies(learner.engine, list(learner._judged_modules.parameters()))
+    return recording.held_copies(learner.engine, list(learner._evaluated_modules.parameters()))
 
 
 @on_a_cluster

@@ -145,11 +145,11 @@ def test_metrics_of_a_choice_and_its_reward_share_a_row(recorder):
 def test_values_of_the_arms_are_logged():
     model, rows = build(), Rows()
     model.set_logger(Logger(None, [rows]))
-    model.learn(3 * ROLLOUT, AdeptCallback(adept.UCB([3, 1], exploration=0.0, scale=None)))
+    model.learn(3 * ROLLOUT, AdeptCallback(adept.UCB([3, 1], exploration=0.0)))
     # Without exploration every choice is 3, credited with the second and the third mean.
     assert rows.rows[-1]["adept/arm_value/3"] == pytest.approx(np.mean(counting_means(3, STEPS)[1:]))
-    assert rows.rows[-1]["adept/arm_choices/3"] == 3.0
-    assert rows.rows[-1]["adept/arm_choices/1"] == 0.0
+    assert rows.rows[-1]["adept/arm_share/3"] == 1.0
+    assert not [name for name in rows.rows[-1] if name.endswith("/1")], "an arm that was never tried has no numbers"
 
 
 def test_target_kl_logs_the_asked_and_the_done_epochs(recorder):
@@ -255,8 +255,8 @@ def test_arms_must_be_epochs(arms):
 @pytest.mark.parametrize(
     ("given", "shown"),
     [
-        ("ucb", "UCB([7, 3, 1], exploration=1.0, window=10, scale='auto')"),
-        ([3, 2, 1], "UCB([3, 2, 1], exploration=1.0, window=10, scale='auto')"),
+        ("ucb", "UCB([7, 3, 1], exploration=5.0, window=10)"),
+        ([3, 2, 1], "StandardizedUCB([3, 2, 1], exploration=1.0, window=10)"),
         ({"name": "round-robin", "arms": [2, 1]}, "RoundRobin([2, 1])"),
         ({"name": "kl-rate", "target": 0.02}, "KLRate(7, target=0.02, factor=1.5, band=2.0, furthest=32.0)"),
     ],

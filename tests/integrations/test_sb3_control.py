@@ -1,5 +1,7 @@
 """Steering updates of Stable-Baselines3 and sb3-contrib, with the real libraries."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -79,20 +81,19 @@ def test_a_lr_scale_of_its_own_moves_what_only_the_critic_has():
     assert len(moved) == 4
 
 
-def test_optimizing_for_compute_epochs_are_traded_at_the_models_learning_rate(tmp_path):
-    """Ten epochs at 5e-4 become five at 1e-3, at once; a loaded model goes on where it was."""
+def test_a_loaded_model_goes_on_with_the_epochs_and_the_scale_that_it_had(tmp_path):
     chosen = {"name": "hindsight", "optimize_for": "compute"}
     model = build(PPO, learning_rate=5e-4, n_epochs=10)
     callback = AdeptCallback(chosen, verbose=0)
     model.learn(ROLLOUT, callback)
-    assert callback.engine.settings == Settings(5, 2.0)
-    state = callback.engine.rule._saved = 0.3
+    assert callback.engine.settings == Settings(4, 1.0)  # 0.4 of ten epochs
+    callback.engine.rule._x = math.log(1.5)
     callback.engine.step()
     model.adept_state = callback.engine.state_dict()
     model.save(tmp_path / "model")
     loaded = AdeptCallback(chosen, verbose=0)
     PPO.load(tmp_path / "model", model.env).learn(1, loaded, reset_num_timesteps=False)
-    assert loaded.engine.rule._saved == pytest.approx(state, abs=0.11)
+    assert loaded.engine.settings == Settings(4, pytest.approx(1.5))
     plain = AdeptCallback("hindsight", verbose=0)
     build(PPO, learning_rate=5e-4, n_epochs=10).learn(ROLLOUT, plain)
     assert plain.engine.settings == Settings(10, 1.0)

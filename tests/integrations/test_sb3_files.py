@@ -41,7 +41,7 @@ def test_the_yaml_of_the_guide_names_a_callback():
     ("text", "shown"),
     [
         ("adept.integrations.sb3.AdeptCallback", "None"),
-        ("adept.integrations.sb3.AdeptCallback: {scheduler: [10, 5, 1]}", "UCB([10, 5, 1]"),
+        ("adept.integrations.sb3.AdeptCallback: {scheduler: [10, 5, 1]}", "StandardizedUCB([10, 5, 1]"),
         ("adept.integrations.sb3.AdeptCallback: {scheduler: ucb}", "UCB([7, 3, 1]"),
     ],
 )

@@ -14,9 +14,10 @@ from sb3_contrib import RecurrentPPO
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
+from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import DummyVecEnv
-from test_sb3 import ENVS, MINIBATCHES, POLICIES, ROLLOUT, STEPS, Rows, build
+from test_sb3 import ENVS, MINIBATCHES, POLICIES, ROLLOUT, STEPS, Counting, Rows, build
 
 from adept.integrations.sb3 import AdeptCallback
 
@@ -247,6 +248,17 @@ def test_advice_is_printed_and_returned(capsys):
     build().learn(3 * ROLLOUT, quiet)
     assert capsys.readouterr().out == ""
     assert "2 updates were judged" in str(quiet.advice())
+
+
+def test_the_advice_knows_the_schedule_the_score_and_scaled_rewards():
+    callback = AdeptCallback(verbose=0)
+    env = DummyVecEnv([lambda: Monitor(Counting())] * ENVS)
+    model = build(env=env, learning_rate=lambda remaining: 1e-3 * remaining)
+    model.learn(4 * ROLLOUT, callback)
+    history = list(callback.engine._history)
+    assert [row["learning_rate"] for row in history] == pytest.approx([7.5e-4, 5e-4, 2.5e-4, 0.0])
+    assert history[-1]["score"] == pytest.approx(np.mean([episode["r"] for episode in model.ep_info_buffer]))
+    assert not callback.engine.rewards_scaled
 
 
 class Unjudged(ActorCriticPolicy):

@@ -382,7 +382,7 @@ def test_completions_that_cannot_be_judged_do_not_end_the_training(tmp_path, cap
     with pytest.warns(RuntimeWarning, match="training goes on unchanged: NotImplementedError: no log-probabilities"):
         trainer.train()
     assert_equal_bit_for_bit((trainer.model.state_dict(), plain.model.state_dict()))
-    assert "Judging stopped at update 1: NotImplementedError: no log-probabilities." in capsys.readouterr().out
+    assert "Evaluation stopped at update 1: NotImplementedError: no log-probabilities." in capsys.readouterr().out
 
 
 def test_the_advice_is_not_printed_where_it_is_not_wanted(tmp_path, capsys):

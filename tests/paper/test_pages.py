@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from adept.config import Config
+from adept.studies.grid import load_study
+from adept.studies.packing import read_pack
 from paper import choices
 from paper.__main__ import filled
 
@@ -50,11 +54,29 @@ def test_blocks_are_filled_and_text_around_them_stays():
         filled(page, {})
 
 
+def test_committed_studies_with_a_former_option_are_read_as_what_ran():
+    for name in ("tournament", "tournament-2"):
+        study = load_study(str(ROOT / "results" / name / "study.toml"))
+        config = study.config("ucb", study.tasks[0], study.seeds[0])
+        assert (config.scheduler, config.scheduler_options) == ("standardized-ucb", {})
+        assert study.method("ucb").label == "standardised UCB {K,K/2,1}"
+    packed = read_pack(ROOT / "results" / "tournament" / "records.zip")
+    recorded = packed["ucb", "pybullet/Hopper", 111].config
+    assert recorded["scheduler_options"] == {"scale": "auto"}, "as it was written"
+    study = load_study(str(ROOT / "results" / "tournament" / "study.toml"))
+    assert Config.from_dict(recorded) == study.config("ucb", "pybullet/Hopper", 111)
+
+
 @pytest.mark.slow
 def test_the_pages_of_results_follow_from_the_records():
     command = [sys.executable, "-m", "paper", "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_papers_page_is_short():
+    words = re.findall(r"\S*\w\S*", (ROOT / "docs" / "paper.md").read_text(encoding="utf-8"))  # not the bars of tables
+    assert len(words) <= 1400
 
 
 def test_the_results_page_is_short():

@@ -6,8 +6,22 @@ import numpy as np
 import pytest
 
 from adept.report.statistics import Estimate
-from paper import claims
-from paper.verdicts import FAILS, HOLDS, NOT_SHOWN, UNTESTED, Region, verdict
+from paper import blocks, claims
+from paper.measures import load
+from paper.public.claims import load as load_public
+from paper.public.claims import public_claims
+from paper.verdicts import (
+    ANALOGY,
+    ARITHMETIC,
+    CONTROL,
+    FAILS,
+    HOLDS,
+    NOT_SHOWN,
+    UNTESTED,
+    Claim,
+    Region,
+    verdict,
+)
 
 MORE, LESS, SAME = Region(above=0), Region(below=0), Region(-0.05, 0.05)
 
@@ -46,6 +60,29 @@ def test_the_overhead_of_round_robin_is_the_papers_seventy_percent():
     (claim,) = claims.overhead(None)
     assert claim.measured.startswith("70 % ")
     assert claim.verdict == HOLDS
+    assert claim.kind == ARITHMETIC
+
+
+def test_only_claims_are_counted():
+    found = [
+        Claim("a", "", "3", HOLDS), Claim("b", "", "3", FAILS), Claim("c", "", "3", UNTESTED),
+        Claim("d", "", "3", HOLDS, ARITHMETIC), Claim("e", "", "3", HOLDS, ANALOGY),
+        Claim("f", "", "3", HOLDS, CONTROL),
+    ]  # fmt: skip
+    assert blocks.tally(found) == (
+        "Of the paper's claims, 2 were tested where the paper makes them: "
+        "1 hold, 1 do not hold, 0 are not shown either way."
+    )
+    assert "| d | arithmetic | 3 | **holds** |" in blocks.verdict_table(found)
+
+
+@pytest.mark.slow
+def test_claims_about_procgen_tested_elsewhere_are_analogies():
+    found = [*claims.all_claims(load("minigrid"), load("pybullet"), None), *public_claims(load_public())]
+    for claim in found:
+        if "the paper: Procgen" in claim.text or "on Procgen)" in claim.text or "PPG" in claim.text:
+            assert claim.kind == ANALOGY, claim.text
+    assert sum(claim.kind == ANALOGY for claim in found) >= 8
 
 
 def test_the_verdict_on_the_overhead_can_fail(monkeypatch: pytest.MonkeyPatch):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 pytest.importorskip("torch")
 
 from adept.cli import main
+from tests.faults.campaign import hang_limit
 from tests.report.synthetic import METHODS, write_study
 
 
@@ -95,3 +98,16 @@ def test_a_controller_is_probed_without_records(capsys: pytest.CaptureFixture[st
     assert found["noise"]["normal"]["inside"] == 1
     assert main(["probe", "hindsight", "--options", "leak", "0"]) == 0
     assert "It does not pass" in capsys.readouterr().out, "without its leak the rule adds up noise"
+
+
+@pytest.mark.parametrize("damage", ["bomb", "pipe", "text", "columns"])
+def test_a_damaged_table_of_branches_is_one_line(damage, tmp_path, capsys):
+    file = tmp_path / "gymnasium-CartPole-v1-seed1.csv.gz"
+    if damage == "pipe":
+        os.mkfifo(file)
+    else:
+        content = {"bomb": bytes(2**26), "text": b"\xff\xfe", "columns": b"stage,step\n1,x,3\n"}[damage]
+        file.write_bytes(gzip.compress(content))
+    with hang_limit(20.0):
+        assert main(["probe", "ucb", "--branches", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.startswith(f"adept: {file} ")

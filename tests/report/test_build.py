@@ -5,9 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from synthetic import METHODS, MORE, write_study
@@ -16,6 +20,7 @@ from adept.report import ReportOptions, build_report, check_report
 from adept.report.build import markdown, report_files
 from adept.report.curves import to_json
 from adept.studies.grid import cell_path
+from tests.faults.campaign import hang_limit
 
 pytest.importorskip("matplotlib")
 
@@ -159,7 +164,7 @@ def test_a_new_report_takes_away_what_the_old_one_had_and_nothing_else(study, tm
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures" / "old.png").write_bytes(b"old")
     (tmp_path / "figures" / "mine.png").write_bytes(b"mine")
-    (tmp_path / "report.json").write_text(json.dumps({"files": ["figures/old.png"]}))
+    (tmp_path / "report.json").write_text(json.dumps({"files": ["figures/old.png", "report.json"]}))
     build_report(ReportOptions((study,), tmp_path, resamples=100))
     assert not (tmp_path / "figures" / "old.png").exists()
     assert (tmp_path / "figures" / "mine.png").exists()
@@ -253,3 +258,59 @@ def test_a_study_that_has_not_begun_has_a_report_too(tmp_path):
     states = {(method[0], TASKS[0], 1): "missing" for method in METHODS[:3]}
     write_study(tmp_path, METHODS[:3], TASKS[:1], [1], iterations=6, states=states)
     assert build_report(ReportOptions((tmp_path,), resamples=100))["figures"] == {}
+
+
+def refused(options, match):
+    with pytest.raises(ValueError, match=match):
+        build_report(options)
+
+
+@pytest.mark.parametrize("place", ["report", "report/figures"])
+def test_a_report_is_not_written_where_a_link_leads(tmp_path, place):
+    write_study(tmp_path / "study", METHODS[:2], TASKS[:1], [1], iterations=6)
+    theirs = tmp_path / "theirs"
+    build_report(ReportOptions((tmp_path / "study",), theirs, resamples=100))
+    (theirs / "figures" / "learning-curves.png").write_bytes(b"precious")
+    link = tmp_path / "study" / place
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(theirs / place.partition("/")[2])
+    before = {file: file.read_bytes() for file in theirs.rglob("*.*")}
+    refused(ReportOptions((tmp_path / "study",), resamples=100), "is a symbolic link")
+    assert {file: file.read_bytes() for file in theirs.rglob("*.*")} == before
+
+
+def test_a_readme_of_the_users_is_not_overwritten(tmp_path):
+    write_study(tmp_path / "study", METHODS[:2], TASKS[:1], [1], iterations=6)
+    (tmp_path / "README.md").write_text("mine")
+    refused(ReportOptions((tmp_path / "study",), tmp_path, resamples=100), r"README.md was not written by a former")
+    assert (tmp_path / "README.md").read_text() == "mine"
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_damaged_pictures_and_pipes_are_found_by_a_check(tmp_path):
+    write_study(tmp_path / "study", METHODS[:2], TASKS[:1], [1], iterations=6)
+    options = ReportOptions((tmp_path / "study",), resamples=100)
+    build_report(options)
+    picture = options.output / "figures" / "learning-curves.png"
+    picture.write_bytes(picture.read_bytes()[:200])
+    assert check_report(options) == ["figures/learning-curves.png no longer follows from the records"]
+    picture.unlink()
+    os.mkfifo(picture)
+    with hang_limit(60.0), pytest.raises(ValueError, match=r"learning-curves.png is not a regular file"):
+        check_report(options)
+
+
+def test_settings_of_matplotlib_in_the_current_folder_change_nothing(tmp_path):
+    write_study(tmp_path / "study", METHODS[:2], TASKS[:1], [1], iterations=6)
+    (tmp_path / "matplotlibrc").write_text("text.usetex: True\nlines.linewidth: 30\n")
+    code = f"""
+from pathlib import Path
+from adept.report import ReportOptions, build_report
+build_report(ReportOptions((Path("study"),), Path({str(tmp_path / "there")!r}), resamples=100))
+"""
+    source = str(Path(__file__).parent.parent.parent / "src")
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env={"PYTHONPATH": source, "PATH": ""}, check=True)
+    build_report(ReportOptions((tmp_path / "study",), tmp_path / "here", resamples=100))
+    names = [file.relative_to(tmp_path / "here") for file in (tmp_path / "here").rglob("*.svg")]
+    assert names
+    assert all((tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes() for name in names)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from adept.runs.checkpoints import KEEP, load_checkpoint, save_checkpoint
+from adept.runs.evaluation import evaluate
 from adept.runs.runner import run_one
 
 from .test_runner import REFERENCE, Stop, rows, small, stop_after
@@ -31,7 +33,7 @@ def test_loading_a_checkpoint_executes_nothing(tmp_path: Path) -> None:
 
 def test_the_newest_are_kept(tmp_path: Path) -> None:
     for iteration in (1, 2, 30):
-        save_checkpoint(tmp_path, {"iteration": iteration}, {"a": np.arange(3)})
+        save_checkpoint(tmp_path, small(), {"iteration": iteration}, {"a": np.arange(3)})
     assert [file.name for file in sorted((tmp_path / "checkpoint").iterdir())] == ["00000002.npz", "00000030.npz"]
     assert KEEP == 2
     loaded = load_checkpoint(tmp_path)
@@ -94,12 +96,12 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "version byte": version_byte,
     "terabyte": claiming,
     "no iteration": without("iteration"),
-    "no scheduler": without("scheduler"),
+    "no engine": without("engine"),
     "no collector": without("collector"),
     "no actions": without("collector/taken"),
     "iteration of another name": replaced("iteration", 3),
     "iteration of text": replaced("iteration", "7"),
-    "values of text": edit(lambda values, arrays: values.update(scheduler="x")),
+    "values of text": edit(lambda values, arrays: values.update(engine="x")),
     "wrong shape": replaced("collector/episode_return", np.zeros(9)),
     "another schema": replaced("schema", 99),
     "another number": another_number,
@@ -124,7 +126,7 @@ def test_where_no_checkpoint_is_good_the_files_are_left_alone(tmp_path: Path, cu
     path = tmp_path / "run"
     os.system(f"cp -r {cut} {path}")
     for file in (path / "checkpoint").glob("*.npz"):
-        without("scheduler")(file)
+        without("engine")(file)
     before = {file.name: file.read_bytes() for file in path.rglob("*") if file.is_file() and file.name != "status"}
     with pytest.raises(ValueError, match=r"no checkpoint in .* can be continued .*left as they are"):
         run_one(small(), path, REFERENCE)
@@ -182,3 +184,42 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Path:
         run_one(small(), path, REFERENCE, on_record=stop_after(8), checkpoint_seconds=0)
     assert [file.stem for file in sorted((path / "checkpoint").glob("*.npz"))] == ["00000006", "00000007"]
     return path
+
+
+def test_the_checkpoint_just_written_stays_and_so_do_files_of_others(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    for name in ("00000030.npz", "00000040.npz", "2024-data.npz"):
+        (folder / name).write_bytes(b"of another run")
+    for iteration in (1, 2, 3):
+        save_checkpoint(tmp_path, small(), {"iteration": iteration}, {"a": np.arange(3)})
+    left = ["00000002.npz", "00000003.npz", "00000030.npz", "00000040.npz", "2024-data.npz"]
+    assert sorted(file.name for file in folder.iterdir()) == left
+    loaded = load_checkpoint(tmp_path, small())
+    assert loaded is not None
+    assert loaded[0] == {"iteration": 3}
+
+
+def test_checkpoints_and_rows_of_another_seed_are_not_taken_as_ones_own(tmp_path: Path) -> None:
+    mine, theirs = small(seed=1), small(seed=2)
+    run_one(theirs, tmp_path / "theirs", REFERENCE, checkpoint_seconds=0.0, until=64 * 6)
+    run_one(mine, tmp_path / "mine", REFERENCE, checkpoint_seconds=0.0, until=64)
+    shutil.rmtree(tmp_path / "mine" / "checkpoint")
+    shutil.copytree(tmp_path / "theirs" / "checkpoint", tmp_path / "mine" / "checkpoint")
+    shutil.copy(tmp_path / "theirs" / "iterations.csv", tmp_path / "mine")
+    with pytest.raises(ValueError, match="it was saved by a run of another configuration"):
+        run_one(mine, tmp_path / "mine", REFERENCE)
+    with pytest.raises(ValueError, match=r"no checkpoint in .* can be read"):
+        evaluate(tmp_path / "mine", episodes=1)
+
+
+def test_no_checkpoint_is_saved_or_removed_where_a_link_leads(tmp_path: Path) -> None:
+    run_one(small(), tmp_path / "one", REFERENCE, checkpoint_seconds=0.0, until=64 * 3)
+    before = sorted((tmp_path / "one" / "checkpoint").iterdir())
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two" / "checkpoint").symlink_to(tmp_path / "one" / "checkpoint")
+    with pytest.raises(ValueError, match="checkpoint is a symbolic link"):
+        run_one(small(), tmp_path / "two", REFERENCE)
+    with pytest.raises(ValueError, match="checkpoint is a symbolic link"):
+        save_checkpoint(tmp_path / "two", small(), {"iteration": 9}, {})
+    assert sorted((tmp_path / "one" / "checkpoint").iterdir()) == before

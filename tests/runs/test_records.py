@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adept.runs.files import is_locked, remove_leftovers, take_lock, write_aside
 from adept.runs.records import (
     RunFolder,
     append_evaluation,
@@ -20,6 +20,9 @@ from adept.runs.records import (
     run_path,
     whole_rows,
 )
+from adept.runs.safe_io import is_locked, remove_leftovers, take_lock, write_aside
+from adept.studies.work import last_iteration
+from tests.faults.campaign import hang_limit
 
 from .test_runner import small
 
@@ -160,11 +163,11 @@ def test_the_lock_is_no_way_to_another_file(tmp_path: Path) -> None:
 
 def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "victim").write_text("precious")
-    aside = tmp_path / f".status.{os.getpid()}"
+    folder = RunFolder(tmp_path, small())
+    aside = tmp_path / f".adept.{os.getpid()}.status"
     aside.symlink_to(tmp_path / "victim")
     write_aside(tmp_path / "status", "new")
     (tmp_path / "iterations.csv").symlink_to(tmp_path / "victim")
-    folder = RunFolder(tmp_path, small())
     with pytest.raises((OSError, ValueError)):
         folder.append({"iteration": 1})
     folder.close()
@@ -174,8 +177,8 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
 
 def test_what_a_killed_process_left_is_removed_by_the_next_start(tmp_path: Path) -> None:
     (tmp_path / "checkpoint").mkdir()
-    left = [tmp_path / ".status.123", tmp_path / "checkpoint" / ".00000003.npz.77"]
-    kept = [tmp_path / ".hidden", tmp_path / "notes.12", tmp_path / "checkpoint" / "00000002.npz"]
+    left = [tmp_path / ".adept.123.status", tmp_path / "checkpoint" / ".adept.77.00000003.npz"]
+    kept = [tmp_path / ".bashrc.1", tmp_path / "notes.12", tmp_path / "checkpoint" / "00000002.npz"]
     for file in (*left, *kept):
         file.touch()
     RunFolder(tmp_path, small()).close()
@@ -191,3 +194,96 @@ def test_looking_at_a_lock_does_not_take_it(tmp_path: Path) -> None:
     lock.close()
     assert not is_locked(tmp_path / "lock")
     assert not is_locked(tmp_path / "nowhere")
+
+
+def finished(path: Path, iterations: int = 12) -> Path:
+    """Write a finished run of so many rows."""
+    folder = RunFolder(path, small(steps=64 * iterations))
+    for iteration in range(1, iterations + 1):
+        folder.append({"iteration": iteration, "step": 64 * iteration, "flops": 1e9, "score": 1.0})
+    folder.set_status("done", iteration=iterations)
+    folder.close()
+    return path
+
+
+def edit_last_row(path: Path, new: str) -> None:
+    *lines, _ = (path / "iterations.csv").read_text().splitlines(keepends=True)
+    (path / "iterations.csv").write_text("".join(lines) + new)
+
+
+def test_rows_missing_at_the_end_of_a_run_are_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = finished(tmp_path)
+    assert len(read_iterations(path)["step"]) == 12
+    assert not caplog.messages
+    edit_last_row(path, "")
+    assert len(read_iterations(path)["step"]) == 11
+    assert caplog.messages == [
+        f"{path / 'iterations.csv'}: it has 11 rows of 12 iterations; those at its end are missing"
+    ]
+
+
+@pytest.mark.parametrize("cell", ["inf", "9" * 400, "nan", ""])
+def test_a_count_that_is_no_finite_number_is_a_row_that_cannot_be_read(
+    cell: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = finished(tmp_path)
+    edit_last_row(path, f"12,768,{cell},1.0\n")
+    assert read_iterations(path).unreadable == 1
+    assert "1 of 12 rows cannot be read" in caplog.messages[0]
+    edit_last_row(path, f"12,768,1e9,{cell}\n")
+    columns = read_iterations(path)
+    assert columns.unreadable == 0
+    assert np.isnan(columns["score"][-1])
+
+
+def test_a_folder_with_rows_of_someone_else_is_not_taken_over(tmp_path: Path) -> None:
+    (tmp_path / "iterations.csv").write_text("my,own,table\n")
+    with pytest.raises(ValueError, match=r"holds iterations.csv, but no config.json"):
+        RunFolder(tmp_path, small())
+    assert (tmp_path / "iterations.csv").read_text() == "my,own,table\n"
+    assert not (tmp_path / "config.json").exists()
+
+
+def _append_many(path: Path, number: int) -> None:
+    for index in range(20):
+        append_evaluation(path, {"iteration": number, "seed": index})
+
+
+def test_evaluations_of_several_processes_are_all_kept(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=_append_many, args=(tmp_path, number)) for number in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    found = {(int(row["iteration"]), int(row["seed"])) for row in read_evaluations(tmp_path)}
+    assert found == {(number, index) for number in range(4) for index in range(20)}
+
+
+def test_an_evaluation_after_one_that_was_cut_begins_on_a_line_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "evaluation.csv").write_text("iteration,seed\n1,2\n3")
+    append_evaluation(tmp_path, {"iteration": 4, "seed": 5})
+    assert [row["iteration"] for row in read_evaluations(tmp_path)] == ["1", "4"]
+
+
+def test_a_pipe_in_the_place_of_rows_or_evaluations_is_refused(tmp_path: Path) -> None:
+    path = finished(tmp_path)
+    for name in ("iterations.csv", "evaluation.csv"):
+        (path / name).unlink(missing_ok=True)
+        os.mkfifo(path / name)
+    with hang_limit(5.0):
+        assert last_iteration(path) == 0
+        with pytest.raises(ValueError, match="not a regular file"):
+            read_iterations(path)
+        with pytest.raises(OSError, match=r"evaluation.csv"):
+            append_evaluation(path, {"iteration": 1})
+
+
+def test_what_a_report_has_no_room_for_is_refused_or_cut(tmp_path: Path) -> None:
+    path = finished(tmp_path)
+    (path / "status").write_text(json.dumps({"state": "failed", "error": "x" * 20_000}))
+    assert len(read_status(path)["error"]) == 2_000
+    values = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps({**values, "env": "gymnasium/" + "x" * 20_000}))
+    with pytest.raises(ValueError, match="a configuration has at most 10,000"):
+        read_config(path)

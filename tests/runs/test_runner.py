@@ -14,9 +14,9 @@ import pytest
 
 from adept.config import Config, Execution
 from adept.runs.checkpoints import load_checkpoint
-from adept.runs.files import is_locked
 from adept.runs.records import RunFolder, read_iterations, read_status
 from adept.runs.runner import run_one
+from adept.runs.safe_io import is_locked
 
 REFERENCE = Execution(fast=False)
 

@@ -21,32 +21,20 @@ Make = Callable[..., Scheduler[Any]]
 OUTSIDE = "a_users_module:Softmax"
 
 
-VARIANTS = [
-    *((name, {}) for name in (*SCHEDULERS, OUTSIDE)),
-    *((name, {"scale": None}) for name in ("ucb", "thompson")),
-]
-
-
-@pytest.fixture(scope="session", params=VARIANTS, ids=lambda variant: variant[0] + "-paper" * bool(variant[1]))
-def variant(request: pytest.FixtureRequest) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A scheduler's name and options; a new line in `SCHEDULERS` is covered by being there."""
+@pytest.fixture(scope="session", params=[*SCHEDULERS, OUTSIDE])
+def name(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of a scheduler; a new line in `SCHEDULERS` is covered by being there."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(Path(__file__).parent / "outside")
-        yield request.param
+        yield str(request.param)
 
 
 @pytest.fixture(scope="session")
-def name(variant: tuple[str, dict[str, Any]]) -> str:
-    """The name of a scheduler."""
-    return variant[0]
-
-
-@pytest.fixture(scope="session")
-def make(name: str, variant: tuple[str, dict[str, Any]]) -> Make:
+def make(name: str) -> Make:
     """Build the scheduler from arms; a fixed one takes the first of them."""
 
     def build(arms: Sequence[Any], seed: int = 0, **options: Any) -> Scheduler[Any]:
-        return make_scheduler(name, arms[:1] if name == "fixed" else arms, seed=seed, **variant[1], **options)
+        return make_scheduler(name, arms[:1] if name == "fixed" else arms, seed=seed, **options)
 
     return build
 

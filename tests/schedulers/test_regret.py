@@ -35,11 +35,11 @@ def regret(name: str, means: np.ndarray, seed: int, **options: Any) -> float:
 @pytest.mark.parametrize(
     ("name", "options", "stays", "switches"),
     [
-        ("ucb", {}, 0.06, 0.18),
-        ("thompson", {}, 0.12, 0.95),  # its μ averages over all time: after a switch it learns slowly
-        ("ucb", {"exploration": 1.0, "scale": None}, 0.12, 0.2),
-        ("ucb", {"scale": None}, 0.6, 0.4),
-        ("thompson", {"scale": None}, 0.12, 0.95),
+        ("standardized-ucb", {}, 0.06, 0.18),
+        ("standardized-thompson", {}, 0.12, 0.95),  # its μ averages over all time: after a switch it learns slowly
+        ("ucb", {"exploration": 1.0}, 0.12, 0.2),
+        ("ucb", {}, 0.6, 0.4),
+        ("thompson", {}, 0.12, 0.95),
     ],
 )
 def test_regret_is_a_fraction_of_a_uniform_choices(name, options, stays, switches):

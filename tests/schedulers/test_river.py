@@ -1,18 +1,14 @@
-"""River's bandits as an oracle, where its definitions and the paper's coincide (`scale=None`)."""
+"""River's bandits as an oracle, where its definitions and the paper's coincide."""
 
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import numpy as np
 import pytest
 from river import bandit, proba, stats, utils
 
-import adept
-
-UCB = partial(adept.UCB, scale=None)
-GaussianThompson = partial(adept.GaussianThompson, scale=None)
+from adept import UCB, GaussianThompson
 
 ARMS = [5, 3, 2, 1]
 

@@ -1,11 +1,10 @@
-"""A state loads exactly or not at all: whatever is wrong with it, the scheduler stays as it was."""
+"""A state that was saved loads exactly; one of another scheduler or version is refused, and changes nothing."""
 
 from __future__ import annotations
 
 import copy
 import functools
 import json
-import math
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,8 +14,6 @@ import pytest
 
 from adept import UCB, Fixed, GaussianThompson, RoundRobin, make_scheduler
 from adept.schedulers.saved import label
-
-WRONG: list[Any] = [None, "wrong", b"wrong", math.nan, math.inf, True, [], {}, [[]], {"wrong": 1}, 10**400, object()]
 
 
 def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -52,46 +49,24 @@ def state(used: Any) -> dict[str, Any]:
     return json.loads(json.dumps(used.state_dict()))
 
 
-def test_every_key_is_needed_and_every_list_is_whole(used, state):
-    for path in list(paths(state)):
+def test_every_key_is_needed(used, state):
+    for path in [path for path in paths(state) if isinstance(path[-1], str)]:
         damaged = copy.deepcopy(state)
         del parent_of(damaged, path)[path[-1]]
         assert refused(used, damaged), path
 
 
-def test_a_value_of_a_wrong_kind_is_refused_wherever_it_stands(used, state):
-    for path in list(paths(state)):
-        for wrong in WRONG:
-            if path == ("pending",) and wrong is None:
-                continue  # nothing pending is a state
-            if parent_of(state, path)[path[-1]] == wrong and path[0] in ("options", "rule"):
-                continue  # an empty rule; True for 1 in options, which are compared, not taken
-            damaged = copy.deepcopy(state)
-            parent_of(damaged, path)[path[-1]] = wrong
-            assert refused(used, damaged), (path, wrong)
-
-
-def test_another_number_loads_exactly_or_not_at_all(used, state):
-    for path in list(paths(state)):
-        for number in [-1.5, -1, 0, 1, 7, 2**31, 1e99, 1e200, "3", "1" * 40]:
-            damaged = copy.deepcopy(state)
-            parent_of(damaged, path)[path[-1]] = number
-            if not refused(used, damaged):
-                assert used.state_dict() == damaged, (path, number)
-                used.step(1.0)  # and it is a state to go on from
-                used.load_state_dict(state)
-
-
 def test_more_than_was_saved_is_refused_too(used, state):
-    for path in [(), *(path for path in paths(state))]:
+    for path in [(), *paths(state)]:
         damaged = copy.deepcopy(state)
         value = functools.reduce(lambda inner, key: inner[key], path, damaged)
         if isinstance(value, dict):
             value["unknown"] = 1
             assert refused(used, damaged), path
-        elif isinstance(value, list):
-            value.append(value[-1])
-            assert refused(used, damaged), path
+
+
+def test_a_state_of_more_arms_is_refused(used, state):
+    assert refused(used, {**state, "choices": [*state["choices"], 1]})
 
 
 @pytest.mark.parametrize("nonsense", [None, 3, "state", [], {}, [1, 2], object()])
@@ -122,21 +97,6 @@ def test_a_state_of_other_arms_is_refused(other):
 def test_a_state_of_other_options_is_refused(saved, mine):
     with pytest.raises(ValueError, match="it is of a scheduler with options"):
         mine.load_state_dict(saved.state_dict())
-
-
-def test_round_robin_refuses_choices_that_are_not_in_turn():
-    scheduler = RoundRobin([3, 2, 1])
-    for choices in ([1, 0, 1], [0, 1, 0], [2, 0, 0], [1, 2, 2], [3, 1, 1]):
-        assert refused(scheduler, {**scheduler.state_dict(), "choices": choices})
-    scheduler.load_state_dict({**scheduler.state_dict(), "choices": [4, 4, 3]})
-    assert scheduler.select() == 1
-
-
-def test_pending_must_be_an_arm_that_was_chosen():
-    scheduler = UCB([3, 2, 1])
-    scheduler.step(None)
-    for pending in (1, 2, 3, -1):
-        assert refused(scheduler, {**scheduler.state_dict(), "pending": pending})
 
 
 class Plain:
@@ -204,10 +164,8 @@ def test_fixed_state_is_of_its_arm():
 
 
 def test_the_error_shows_the_cause(used):
-    with pytest.raises(ValueError, match=r"the state must have the keys scheduler, arms, .*, got none; nothing was"):
+    with pytest.raises(ValueError, match=r"must be a mapping with the keys scheduler, arms, .*, got \{\}; nothing was"):
         used.load_state_dict({})
-    with pytest.raises(ValueError, match="the state must be a mapping, got 3"):
-        used.load_state_dict(3)
 
 
 def test_states_of_every_name_are_told_apart(name, make):

@@ -10,8 +10,8 @@ from adept.schedulers import SCHEDULERS, UCB, GaussianThompson, make_scheduler, 
 
 
 def test_make_scheduler_passes_arms_seed_and_options():
-    scheduler = make_scheduler("thompson", [4, 2], seed=3, step_size=0.1, window=7, scale=None)
-    twin = GaussianThompson([4, 2], step_size=0.1, window=7, scale=None, seed=3)
+    scheduler = make_scheduler("thompson", [4, 2], seed=3, step_size=0.1, window=7)
+    twin = GaussianThompson([4, 2], step_size=0.1, window=7, seed=3)
     assert type(scheduler) is GaussianThompson
     assert scheduler.state_dict() == twin.state_dict()
     assert scheduler.options == {"step_size": 0.1, "window": 7}
@@ -40,11 +40,17 @@ def test_unknown_option_lists_the_options():
     with pytest.raises(ValueError, match="unknown option") as caught:
         make_scheduler("ucb", [1], explorations=1.0)
     assert str(caught.value) == (
-        "unknown option of scheduler 'ucb': 'explorations', expected one of exploration, window, scale; "
+        "unknown option of scheduler 'ucb': 'explorations', expected one of exploration, window; "
         "did you mean 'exploration'?"
     )
     with pytest.raises(ValueError, match="unknown option of scheduler 'fixed': 'window', there are none"):
         make_scheduler("fixed", [1], window=1)
+
+
+@pytest.mark.parametrize("scale", ["auto", None])
+def test_the_former_option_scale_names_the_schedulers_that_took_its_place(scale):
+    with pytest.raises(ValueError, match=r"'ucb' has no scale, got .*; .*'standardized-ucb' and 'standardized-thomp"):
+        make_scheduler("ucb", [1], scale=scale)
 
 
 @pytest.mark.parametrize(
@@ -70,8 +76,10 @@ def test_a_path_that_is_no_scheduler(path, message):
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("ucb", ["exploration", "window", "scale"]),
-        ("thompson", ["step_size", "window", "scale"]),
+        ("ucb", ["exploration", "window"]),
+        ("thompson", ["step_size", "window"]),
+        ("standardized-ucb", ["exploration", "window"]),
+        ("standardized-thompson", ["step_size", "window"]),
         ("round-robin", []),
         ("fixed", []),
     ],

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import numpy as np
 import pytest
 
-import adept
-
-GaussianThompson = partial(adept.GaussianThompson, scale=None)
+from adept import GaussianThompson
 
 # η = 0.5, W = 2. Each row: reward, then Q, σ², μ after it; N, μ and σ² start at 0, 0 and 1.
 BY_HAND = [

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,14 +10,18 @@ import pytest
 from adept.commands import flops as flops_command
 from adept.commands import study as commands
 from adept.envs import BACKENDS
+from adept.presets import preset
 from adept.runs.energy import EnergyMeter
-from adept.runs.text import duration
-from adept.runs.text import flops as cost
-from adept.studies.estimate import estimate
+from adept.runs.runner import run_one
+from adept.studies.estimate import estimate, expected_epochs
+from adept.studies.grid import parse_study
 from adept.studies.progress import Progress, prices
 from adept.studies.results import load_results, results_of
 from adept.studies.work import last_iteration, mark_failed
+from adept.terminal import duration
+from adept.terminal import flops as cost
 
+from .conftest import TEXT, with_method
 from .test_results import TASK, directory, write_run  # noqa: F401 - a fixture
 
 OTHER = "gymnasium/Acrobot-v1"
@@ -44,7 +49,9 @@ def test_a_dry_run_runs_nothing_and_says_where_its_rates_are_from(tmp_path, caps
     assert result["total"]["runs"] == 16
     cell = result["cells"][0]
     # 48 iterations: (128+1)·16 forward passes of 64 kFLOPs, then 4 epochs of 2048 rows, three passes' worth each.
-    assert cell["flops"] == 48 * (129 * 16 + 3 * 2048 * 4) * 64_000
+    # Monitoring: 47 updates on 2048 rows, two passes for the slope, six for gains (the start, epochs 1 and 2, three
+    # lengths) and one of the critic.
+    assert cell["flops"] == pytest.approx(48 * (129 * 16 + 3 * 2048 * 4) * 64_000 + 47 * 9 * 2048 * 64_000, rel=1e-12)
     sampling, update = BACKENDS["minigrid"].microseconds[1]
     assert cell["seconds"] == pytest.approx(48 * 2048 * (sampling + 4 * update) * 1e-6)
     assert result["total"]["seconds_of_workers"] == pytest.approx(result["total"]["seconds"] / 2)
@@ -75,6 +82,43 @@ def test_a_study_that_cannot_show_a_winner_says_so_before_it_runs_and_as_it_stan
     assert result["winner"]["seeds_needed"] == 6
     assert commands.status(commands.StatusOptions(tmp_path))["winner"] == result["winner"]
     assert "6 seeds are needed" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("method", ["fixed", "hindsight"])
+def test_the_flops_of_a_dry_run_are_those_of_the_run(method, tmp_path):
+    """With fixed epochs the estimate leaves little to chance: it is what the run counts, monitoring included."""
+    text = TEXT.replace('scheduler = "fixed"\narms = [2]', f'scheduler = "{method}"\nepochs = 2')
+    study = parse_study(text.replace('"arms"]', '"epochs", "arms"]').replace("steps = 512", "steps = 2048"), "the test")
+    results = results_of(study, tmp_path)
+    (before,) = [each for each in estimate(results) if each.cell.key == ("fixed-2", TASK, 1)]
+    counted = run_one(before.cell.config, before.cell.path)["flops"]
+    assert before.flops is not None
+    # Hindsight may make its first update again, up to three times: 2 epochs of 64 rows, three passes of 17,792 FLOPs.
+    again = (counted - before.flops) / (2 * 3 * 64 * 17_792)
+    assert again == pytest.approx(round(again), abs=1e-6)
+    assert round(again) in (range(4) if method == "hindsight" else (0,))
+
+
+def test_epochs_that_hindsight_saves_are_not_counted():
+    config = replace(preset("gymnasium/CartPole-v1", "ppo", "hindsight"), epochs=20)
+    assert expected_epochs(replace(config, scheduler_options={"optimize_for": "samples"})) == 20
+    saving = replace(config, scheduler_options={"optimize_for": "compute"})
+    assert expected_epochs(saving) == 8  # 0.4 of them
+    assert expected_epochs(replace(saving, epochs=5)) == 3  # and at least 3
+
+
+def test_a_dry_run_says_when_the_run_needs_trust(tmp_path, capsys):
+    file = tmp_path / "outside.toml"
+    file.write_text(with_method(TEXT, "outside", "faulty_schedulers:Broken"))
+    options = commands.StudyOptions(str(file), tmp_path / "new", dry_run=True)
+    result, code = commands.study(options)
+    assert (code, result["names_code"]) == (0, ["faulty_schedulers:Broken"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "the study names code to import: faulty_schedulers:Broken; running it needs --trust" in said
+    commands.study(replace(options, trust=True))
+    assert "--trust" not in capsys.readouterr().out
+    with pytest.raises(ValueError, match="--trust"):
+        commands.study(replace(options, dry_run=False))
 
 
 def write_rates(path, *, iteration=1, scale=1):

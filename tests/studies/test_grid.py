@@ -153,7 +153,8 @@ def test_less_or_other_does_not_continue(study, old, new, message):
 # The studies that come with the package, against the paper's tables and SPEC.
 
 
-NO_RIVALS = {"controller", "demo", "smoke", "tournament", "tournament-2", "tournament-grid", "procgen-watch"}
+NO_RIVALS = {"demo", "smoke", "tournament", "tournament-2", "tournament-grid", "procgen-watch",
+             "start-anywhere", "full-budget"}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", sorted(set(shipped_studies()) - NO_RIVALS))
@@ -303,3 +304,12 @@ def test_the_second_tournament_has_other_seeds_and_the_grid_some_of_them():
     fixed = [config for config in configs if config.scheduler == "fixed" and not config.stopping]
     pairs = [(config.epochs, round(config.learning_rate, 9)) for config in fixed]
     assert sorted(pairs) == sorted((epochs, round(2e-4 * factor, 9)) for epochs in (10, 3, 1) for factor in (1, 3, 10))
+
+
+def test_titles_and_labels_have_a_length():
+    with pytest.raises(ValueError, match="has 20,000 letters; at most 200 fit"):
+        parse_study(TEXT.replace("PPO (K=2)", "x" * 20_000), "t")
+    with pytest.raises(ValueError, match="has 300 letters"):
+        parse_study(TEXT.replace("A tiny study", "x" * 300), "t")
+    with pytest.raises(ValueError, match="label must be text"):
+        parse_study(TEXT.replace('"PPO (K=2)"', "[1]"), "t")

@@ -209,3 +209,35 @@ def test_a_second_driver_is_refused(study, tmp_path):
 def test_wrong_settings(wrong):
     with pytest.raises(ValueError, match="must be a whole number"):
         LocalEngine(**wrong)
+
+
+def plant(folder: Path, *names: str) -> Path:
+    """Put modules into a folder that leave a file behind when they are imported; return that file."""
+    trace = folder / "executed"
+    for name in names:
+        (folder / f"{name}.py").write_text(f"open({str(trace)!r}, 'a').write({name!r})\nraise SystemExit(77)\n")
+    return trace
+
+
+PLANTED = ("multiprocessing", "json", "numpy", "torch", "gymnasium", "rich", "codecarbon", "resource", "adept")
+
+
+@pytest.mark.parametrize("engine", ["local", pytest.param("ray", marks=pytest.mark.ray)])
+def test_modules_in_the_current_folder_are_not_run_but_a_named_scheduler_is(tmp_path, engine):
+    pytest.importorskip("ray" if engine == "ray" else "torch")
+    trace = plant(tmp_path, *PLANTED)
+    (tmp_path / "own.py").write_text("from adept import RoundRobin\n\nclass Mine(RoundRobin):\n    pass\n")
+    (tmp_path / "s.toml").write_text(with_method(ONE_TASK.replace("seeds = 2", "seeds = 1"), "mine", "own:Mine"))
+    source = str(Path(__file__).parent.parent.parent / "src")
+    words = ["-c", "import sys; del sys.path[0]; from adept.cli import main; sys.exit(main())",
+             "study", "s.toml", "--out", "study", "--engine", engine, "--workers", "1", "--device", "cpu"]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": source}
+    done = [
+        subprocess.run([sys.executable, *words, *more], cwd=tmp_path, env=environment, capture_output=True, text=True,
+                       check=False)
+        for more in ([], ["--trust"])
+    ]  # fmt: skip
+    assert "names code to import: own:Mine" in done[0].stderr
+    assert not trace.exists(), trace.read_text()
+    assert done[1].returncode == 0, done[1].stderr
+    assert load_results(tmp_path / "study").counts()["done"] == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -136,3 +137,49 @@ def test_an_address_where_nobody_is():
     ray.shutdown()
     with pytest.raises(ValueError, match="no Ray cluster can be reached"):
         next(iter(RayEngine("127.0.0.1:1").run([], Settings())))
+
+
+def listening(others: Sequence[psutil.Process]) -> set[str]:
+    """Return the addresses at which this process and its descendants listen, but for some that were there before."""
+    found = set()
+    for each in (psutil.Process(), *psutil.Process().children(recursive=True)):
+        with contextlib.suppress(psutil.Error):
+            if each in others:
+                continue
+            found |= {entry.laddr.ip for entry in each.net_connections("tcp") if entry.status == psutil.CONN_LISTEN}
+    return found
+
+
+def test_a_local_cluster_listens_on_this_machine_alone(tmp_path):
+    ray.shutdown()
+    found: set[str] = set()
+    others = psutil.Process().children(recursive=True)  # the cluster of the tests above
+
+    def look(jobs: Sequence[Job]) -> None:
+        found.update(listening(others))
+
+    results = run_study(tiny_study(640, 1), tmp_path / "study", Monitored(RayEngine(workers=1), look), SETTINGS)
+    assert results.counts()["done"] == 2
+    assert found
+    assert found <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no\nshared memory"), Exception("raylet died"), SystemExit(1)])
+def test_a_cluster_that_does_not_start_is_one_line(monkeypatch, error):
+    ray.shutdown()
+
+    def fail(**_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(ray, "init", fail)
+    with pytest.raises(ValueError, match="no Ray cluster can be reached at 'local': ") as caught:
+        next(iter(RayEngine().run([], Settings())))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_version_that_listens_elsewhere_is_refused(monkeypatch):
+    ray.shutdown()
+    monkeypatch.setattr(ray, "init", lambda **_: None)
+    monkeypatch.setattr(ray.util, "get_node_ip_address", lambda: "192.0.2.7")
+    with pytest.raises(ValueError, match=r"listens at 192\.0\.2\.7"):
+        next(iter(RayEngine().run([], Settings())))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-    from adept.algorithms.learner import Loss
+    from adept.algorithms.autograd import Loss
     from adept.config import Config
 
 AUGMENTATION_NAMES = (

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from adept.algorithms.augmentations import AUGMENTATIONS
-from adept.algorithms.learner import Minibatch
+from adept.algorithms.autograd import Minibatch
 from adept.algorithms.ppo import PPO
 from adept.config import Config
 from adept.envs.base import Array

@@ -1,19 +1,20 @@
-"""The epoch loop: passes over a rollout in shuffled minibatches, each of them one gradient step on a loss."""
+"""The learner: epochs of gradient steps on one vector of parameters, with gradients by autograd or by hand."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from adept.config import Config
 from adept.envs.base import Array
-from adept.networks import ActorCritic, ImpalaNetwork
+from adept.networks import ActorCritic
 from adept.rollout import VALUE_CHUNK, Rollout
 from adept.rules import Settings
 from adept.seeding import generator
@@ -23,34 +24,100 @@ if TYPE_CHECKING:
 
 BETAS, EPSILON = (0.9, 0.999), 1e-5
 """Adam's constants."""
-IMAGE_CHUNK = 64
-"""Rows of one forward and backward pass of an image network on the CPU: more only costs memory and cache."""
+ALIGNMENT = 16
+"""Numbers of float32 in 64 bytes: where vector instructions like a tensor to begin."""
 
 
-class Minibatch(NamedTuple):
-    """Rows of a rollout; the advantages are normalised over the whole minibatch."""
+class Adam:
+    """Move the parameters of a network into one vector, of which they become views, and optimise that.
 
-    observations: Tensor
-    actions: Tensor
-    log_probs: Tensor
-    values: Tensor
-    advantages: Tensor
-    returns: Tensor
+    The network stays usable as it is. Gradients are the views `.grad` of a second vector; moments are kept likewise.
+    The arithmetic is PyTorch's. Parameters that only the critic has may have a learning rate of their own.
+    """
+
+    def __init__(self, network: ActorCritic) -> None:
+        critic = set(map(id, network.critic_parameters()))
+        named = sorted(network.named_parameters(), key=lambda each: id(each[1]) in critic)  # the critic's own come last
+        self.names, self.parameters = [name for name, _ in named], [parameter for _, parameter in named]
+        starts = [0]
+        for parameter in self.parameters:
+            starts.append(starts[-1] + math.ceil(parameter.numel() / ALIGNMENT) * ALIGNMENT)
+        self._starts, self._shared = starts, len(named) - len(critic)
+        self.critic_start = starts[self._shared]
+        like = self.parameters[0]
+        self.values, self.gradient, self.mean, self.square = (like.new_zeros(starts[-1]) for _ in range(4))
+        self.steps = 0
+        self._counts = like.new_zeros(len(named), dtype=torch.float32)
+        pairs = zip(self.views(self.values), self.views(self.gradient), strict=True)
+        for parameter, (values, gradient) in zip(self.parameters, pairs, strict=True):
+            values.copy_(parameter.detach())
+            parameter.data, parameter.grad = values, gradient
+
+    def views(self, vector: Tensor) -> list[Tensor]:
+        """Return the part of a vector that belongs to each parameter, in its shape."""
+        starts = zip(self._starts, self.parameters, strict=False)
+        return [vector[start : start + each.numel()].view_as(each) for start, each in starts]
+
+    @cached_property
+    def _optimizer(self) -> torch.optim.Adam:
+        """PyTorch's Adam, with the moments and step count here as its state; its rates are set at every step."""
+        groups = [{"params": each} for each in (self.parameters[: self._shared], self.parameters[self._shared :])]
+        optimizer = torch.optim.Adam(groups, betas=BETAS, eps=EPSILON, fused=True)
+        states = zip(self._counts, self.views(self.mean), self.views(self.square), strict=True)
+        for parameter, (count, mean, square) in zip(self.parameters, states, strict=True):
+            optimizer.state[parameter] = {"step": count, "exp_avg": mean, "exp_avg_sq": square}
+        return optimizer
+
+    def clip(self, limit: float) -> Tensor:
+        """Shorten the gradient to a length; return the length it had."""
+        return nn.utils.clip_grad_norm_(self.parameters, limit)
+
+    def step(self, learning_rate: float, critic: float | None = None) -> None:
+        """Follow the gradient: θ -= α·(m/(1-β₁ᵗ)) / (√(v/(1-β₂ᵗ)) + ε), with another α for the critic if given."""
+        for group, own in zip(self._optimizer.param_groups, (None, critic), strict=True):
+            group["lr"] = learning_rate if own is None else own
+        self._counts.fill_(self.steps)
+        self._optimizer.step()
+        self.steps += 1
+
+    def direction(self) -> Tensor | None:
+        """Return the last step over its learning rate, -(m/(1-β₁ᵗ)) / (√(v/(1-β₂ᵗ)) + ε); None before the first."""
+        if not self.steps:
+            return None
+        first, second = (1 - beta**self.steps for beta in BETAS)
+        return -(self.mean / first) / ((self.square / second).sqrt_() + EPSILON)
 
 
-class Loss(ABC):
-    """Map a minibatch to (loss, metrics): a mean over its rows, and named numbers without gradients."""
+class Gradients(ABC):
+    """A way to the gradient of a loss over a minibatch, and to what the network gives for the rows of a rollout."""
+
+    inference: ClassVar[bool] = False
+    """whether PyTorch need not record what a gradient step does"""
+
+    def __init__(self, network: ActorCritic, adam: Adam) -> None:
+        self.network, self.adam = network, adam
+        self.names: tuple[str, ...] = ()
+        """names of the metrics, known with the first minibatch"""
+        self.rows_at_once = network.rows_at_once if adam.values.device.type == "cpu" else None
 
     @abstractmethod
-    def __call__(self, network: ActorCritic, minibatch: Minibatch, plan: Settings) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the loss and its metrics."""
+    def minibatches(self, rollout: Rollout, order: Tensor, settings: Settings) -> Iterator[Tensor]:
+        """Set the gradient of each minibatch, whose rows are a row of `order`, in turn; yield its metrics.
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return what the next call depends on, as JSON-safe values and named arrays; nothing unless overridden."""
-        return {}, {}
+        The next minibatch may overwrite the metrics.
+        """
 
-    def load(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:  # noqa: B027
-        """Continue from a saved state."""
+    def policy(self, rollout: Rollout, rows: Tensor | None) -> Tensor:
+        """Return the parameters of the policy's distributions for a rollout's observations, or for some rows."""
+        return self._passed(self.network.policy, rollout, rows)
+
+    def values(self, rollout: Rollout, rows: Tensor | None) -> Tensor:
+        """Return the critic's values of a rollout's observations, or of some rows."""
+        return self._passed(self.network.values, rollout, rows)
+
+    def _passed(self, call: Callable[[Tensor], Tensor], rollout: Rollout, rows: Tensor | None) -> Tensor:
+        observations = rollout.observations if rows is None else rollout.observations[rows]
+        return torch.cat([call(chunk) for chunk in torch.split(observations, self.rows_at_once or VALUE_CHUNK)])
 
 
 class Epoch(Mapping[str, float]):
@@ -84,198 +151,121 @@ class Epoch(Mapping[str, float]):
 
 
 class Snapshot(NamedTuple):
-    """A learner's parameters and optimiser, copied: flat vectors in the learner's own order."""
+    """A learner's parameters and Adam's state, copied."""
 
     parameters: Tensor
-    moments: tuple[Tensor, Tensor, Tensor] | None
-    """Adam's running mean and mean square of gradients, and its steps; None before the first"""
+    mean: Tensor
+    square: Tensor
+    steps: int
 
 
-class Learner(Protocol):
+class Learner:
     """Update a network from rollouts. Between two epochs its state is complete: whoever iterates may stop there."""
 
-    network: ActorCritic
+    def __init__(self, config: Config, gradients: Gradients) -> None:
+        self.network, self.gradients, self._adam = gradients.network, gradients, gradients.adam
+        self._config, self._rng = config, generator(config.seed, "minibatches")
 
-    def epochs(self, rollout: Rollout, plan: Settings, rule: Rule | None = None) -> Iterator[Epoch]:
-        """Make at most `plan.epochs` passes over the rollout, one each time the iterator is advanced.
+    def epochs(self, rollout: Rollout, settings: Settings, rule: Rule | None = None) -> Iterator[Epoch]:
+        """Make at most `settings.epochs` passes over the rollout, one each time the iterator is advanced.
 
         A rule may set the learning rate of every gradient step, or Adam's step count to 0 before the first.
         """
-
-    def parameters(self) -> Tensor:
-        """Return a copy of the parameters as one vector."""
-
-    def at(self, parameters: Tensor) -> AbstractContextManager[None]:
-        """Give the network other parameters inside a `with` block, and its own back at the end, bit for bit."""
-
-    def snapshot(self) -> Snapshot:
-        """Return copies of the parameters and of the optimiser's state."""
-
-    def restore(self, snapshot: Snapshot) -> None:
-        """Go back to a snapshot of this learner."""
-
-    def log_probs(self, rollout: Rollout, rows: Tensor | None = None) -> Tensor:
-        """Return the log-probabilities of the rollout's actions, or of some rows', under the present parameters."""
-
-    def values(self, rollout: Rollout, rows: Tensor | None = None) -> Tensor:
-        """Return the critic's values of the rollout's observations, or of some rows', under the present parameters."""
-
-    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return the network, the optimiser and the generator, as JSON-safe values and named arrays."""
-
-    def load(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Continue from a saved state."""
-
-
-class ReferenceLearner:
-    """Any network and any loss, on any device, with autograd and PyTorch's Adam."""
-
-    def __init__(self, config: Config, network: ActorCritic, loss: Loss, device: torch.device) -> None:
-        self.network = network
-        self._config, self._loss, self._device = config, loss, device
-        critic = network.critic_parameters()
-        only = set(map(id, critic))
-        rest = [parameter for parameter in network.parameters() if id(parameter) not in only]
-        groups = [{"params": rest}, {"params": critic}]
-        self._optimizer = torch.optim.Adam(groups, betas=BETAS, eps=EPSILON, fused=True)  # its rates are the plan's
-        self._rng = generator(config.seed, "minibatches")
-        images_on_cpu = device.type == "cpu" and isinstance(network, ImpalaNetwork)
-        self._chunk = IMAGE_CHUNK if images_on_cpu else config.minibatch_size
-
-    def epochs(self, rollout: Rollout, plan: Settings, rule: Rule | None = None) -> Iterator[Epoch]:
-        """Make at most `plan.epochs` passes over the rollout."""
-        self._set_rates(plan.learning_rate, plan.critic_learning_rate)
         if rule is not None and rule.resets_steps:
-            for state in self._optimizer.state.values():
-                state["step"].zero_()
+            self._adam.steps = 0
         adapts = rule if rule is not None and rule.adapts_minibatches else None
-        for index in range(1, plan.epochs + 1):
-            minibatches = self._minibatches(rollout)
-            steps = [self._gradient_step(rollout, rows, plan, adapts) for rows in minibatches]
-            # One stack per epoch, averaged on the device: nothing waits for the numbers until they are asked for.
-            means = torch.stack([torch.stack(list(metrics.values())) for metrics in steps]).mean(0)
-            rate = self._optimizer.param_groups[0]["lr"]
-            yield Epoch(index, len(steps), sum(map(len, minibatches)), tuple(steps[0]), means, rate)
+        rate, size = settings.learning_rate, min(self._config.minibatch_size, len(rollout))
+        for index in range(1, settings.epochs + 1):
+            order = torch.from_numpy(self._rng.permutation(len(rollout)))
+            # Whole minibatches: of rows that are left over, each epoch leaves out others.
+            order = order[: len(order) // size * size].view(-1, size).to(rollout.returns.device, non_blocking=True)
+            means, rate = self._epoch(rollout, order, settings, rate, adapts)
+            yield Epoch(index, len(order), order.numel(), (*self.gradients.names, "gradient_norm"), means, rate)
 
-    def _set_rates(self, rate: float, critic: float | None) -> None:
-        for group, own in zip(self._optimizer.param_groups, (rate, rate if critic is None else critic), strict=True):
-            group["lr"] = own
+    def _epoch(
+        self, rollout: Rollout, order: Tensor, settings: Settings, rate: float, rule: Rule | None
+    ) -> tuple[Tensor, float]:
+        """Make a gradient step on each minibatch; return their mean metrics and the last learning rate.
 
-    def _minibatches(self, rollout: Rollout) -> list[Tensor]:
-        """Return the rows of each minibatch, whole ones: of rows that are left over, each epoch leaves out others."""
-        order = torch.from_numpy(self._rng.permutation(len(rollout))).to(self._device, non_blocking=True)
-        size = min(self._config.minibatch_size, len(order))
-        return [order[start : start + size] for start in range(0, len(order) - size + 1, size)]
-
-    def _gradient_step(
-        self, rollout: Rollout, rows: Tensor, plan: Settings, rule: Rule | None = None
-    ) -> dict[str, Tensor]:
-        """Make one gradient step on some rows; return its metrics."""
-        minibatch = take_rows(rollout, rows)
-        self._optimizer.zero_grad(set_to_none=True)
-        totals: dict[str, Tensor] = {}
-        chunks = zip(*(torch.split(column, self._chunk) for column in minibatch), strict=True)
-        for chunk in map(Minibatch._make, chunks):
-            share = len(chunk.returns) / len(rows)
-            loss, metrics = self._loss(self.network, chunk, plan)
-            (loss * share).backward()  # type: ignore[no-untyped-call]
-            for name, value in metrics.items():
-                totals[name] = totals.get(name, torch.zeros((), device=self._device)) + value * share
-        totals["gradient_norm"] = nn.utils.clip_grad_norm_(self.network.parameters(), self._config.max_gradient_norm)
-        if rule is not None:
-            gradient = torch.cat([each.grad.flatten() for each in self.network.parameters() if each.grad is not None])
-            rate, kl = self._optimizer.param_groups[0]["lr"], totals["approx_kl"]
-            rate = rule.adapt(rate, kl=kl, gradient=gradient, direction=self._direction())
-            self._set_rates(rate, plan.critic_learning_rate)
-        self._optimizer.step()
-        return totals
-
-    def _direction(self) -> Tensor | None:
-        """Return Adam's last step over its learning rate, as one vector; None before the first."""
-        moments = self.snapshot().moments
-        if moments is None:
-            return None
-        mean, square, steps = moments
-        first, second = (1 - beta ** float(steps) for beta in BETAS)
-        direction: Tensor = -(mean / first) / ((square / second).sqrt_() + EPSILON)
-        return direction
+        Metrics are averaged on the device: nothing waits for the numbers until they are asked for.
+        """
+        adam, steps = self._adam, []
+        with torch.inference_mode(self.gradients.inference):
+            for metrics in self.gradients.minibatches(rollout, order, settings):
+                norm = adam.clip(self._config.max_gradient_norm)
+                if rule is not None:
+                    kl = metrics[self.gradients.names.index("approx_kl")]
+                    rate = rule.adapt(rate, kl=kl, gradient=adam.gradient, direction=adam.direction())
+                adam.step(rate, settings.critic_learning_rate)
+                steps.append(torch.cat((metrics, norm.view(1))))
+            return torch.stack(steps).mean(0), rate
 
     def parameters(self) -> Tensor:
         """Return a copy of the parameters as one vector."""
-        return torch.cat([parameter.detach().flatten() for parameter in self.network.parameters()])
+        return self._adam.values.clone()
 
     @contextmanager
     def at(self, parameters: Tensor) -> Iterator[None]:
-        """Give the network other parameters inside a `with` block, and its own back at the end."""
+        """Give the network other parameters inside a `with` block, and its own back at the end, bit for bit."""
         own = self.parameters()
-        self._write(parameters, self.network.parameters())
+        self._adam.values.copy_(parameters)
         try:
             yield
         finally:
-            self._write(own, self.network.parameters())
+            self._adam.values.copy_(own)
 
     def snapshot(self) -> Snapshot:
-        """Return copies of the parameters and of the optimiser's state."""
-        states = [self._optimizer.state.get(parameter, {}) for parameter in self.network.parameters()]
-        if not any(states):
-            return Snapshot(self.parameters(), None)
-        mean, square = (torch.cat([state[key].flatten() for state in states]) for key in ("exp_avg", "exp_avg_sq"))
-        return Snapshot(self.parameters(), (mean, square, states[0]["step"].clone()))
+        """Return copies of the parameters and of Adam's state."""
+        adam = self._adam
+        return Snapshot(adam.values.clone(), adam.mean.clone(), adam.square.clone(), adam.steps)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go back to a snapshot."""
-        parameters = list(self.network.parameters())
-        self._write(snapshot.parameters, parameters)
-        self._optimizer.state.clear()
-        if snapshot.moments is None:
-            return
-        mean, square, steps = snapshot.moments
-        for parameter in parameters:
-            first, second = torch.empty_like(parameter), torch.empty_like(parameter)
-            self._optimizer.state[parameter] = {"step": steps.clone(), "exp_avg": first, "exp_avg_sq": second}
-        for key, vector in (("exp_avg", mean), ("exp_avg_sq", square)):
-            self._write(vector, [self._optimizer.state[parameter][key] for parameter in parameters])
+        """Go back to a snapshot of this learner."""
+        adam = self._adam
+        for own, saved in zip((adam.values, adam.mean, adam.square), snapshot[:3], strict=True):
+            own.copy_(saved)
+        adam.steps = snapshot.steps
 
-    @staticmethod
-    @torch.no_grad()
-    def _write(vector: Tensor, tensors: Iterator[Tensor] | Sequence[Tensor]) -> None:
-        start = 0
-        for tensor in tensors:
-            tensor.copy_(vector[start : start + tensor.numel()].view_as(tensor))
-            start += tensor.numel()
-
+    @torch.inference_mode()
     def log_probs(self, rollout: Rollout, rows: Tensor | None = None) -> Tensor:
         """Return the log-probabilities of the rollout's actions, or of some rows', under the present parameters."""
         actions = rollout.actions if rows is None else rollout.actions[rows]
-        return self.network.distribution.log_prob(self._passed(self.network.policy, rollout, rows), actions)
+        return self.network.distribution.log_prob(self.gradients.policy(rollout, rows), actions)
 
+    @torch.inference_mode()
     def values(self, rollout: Rollout, rows: Tensor | None = None) -> Tensor:
         """Return the critic's values of the rollout's observations, or of some rows', under the present parameters."""
-        return self._passed(self.network.values, rollout, rows)
-
-    def _passed(self, call: Callable[[Tensor], Tensor], rollout: Rollout, rows: Tensor | None) -> Tensor:
-        chunk = min(self._chunk, VALUE_CHUNK) if isinstance(self.network, ImpalaNetwork) else VALUE_CHUNK
-        return in_chunks(call, rollout.observations if rows is None else rollout.observations[rows], chunk)
+        return self.gradients.values(rollout, rows)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return the network, the optimiser's moments and the generator, as JSON-safe values and arrays."""
+        """Return the network, Adam's moments and the generator, as JSON-safe values and named arrays."""
         arrays: dict[str, Array] = {}
-        for name, parameter in self.network.named_parameters():
-            arrays[f"network/{name}"] = parameter.detach().cpu().numpy()
-            for key, value in self._optimizer.state.get(parameter, {}).items():
-                arrays[f"adam/{key}/{name}"] = value.detach().cpu().numpy()
+        for name, values, mean, square in self._named():
+            arrays[f"network/{name}"] = values.cpu().numpy()
+            if self._adam.steps:
+                arrays[f"adam/step/{name}"] = torch.tensor(self._adam.steps, dtype=torch.float32).numpy()
+                arrays[f"adam/exp_avg/{name}"] = mean.cpu().numpy()
+                arrays[f"adam/exp_avg_sq/{name}"] = square.cpu().numpy()
         return {"rng": self._rng.bit_generator.state}, arrays
 
     def load(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Continue from a saved state."""
         load_network(self.network, arrays)
         self._rng.bit_generator.state = values["rng"]
-        self._optimizer.state.clear()
-        for name, parameter in self.network.named_parameters():
-            for key in ("step", "exp_avg", "exp_avg_sq"):
-                saved = arrays.get(f"adam/{key}/{name}")
-                if saved is not None:
-                    self._optimizer.state[parameter][key] = torch.from_numpy(saved.copy()).to(self._device)
+        self._adam.steps = 0
+        for name, _, mean, square in self._named():
+            if f"adam/step/{name}" in arrays:
+                self._adam.steps = int(arrays[f"adam/step/{name}"])
+                mean.copy_(torch.from_numpy(arrays[f"adam/exp_avg/{name}"]))
+                square.copy_(torch.from_numpy(arrays[f"adam/exp_avg_sq/{name}"]))
+            else:  # saved before the first step
+                mean.zero_()
+                square.zero_()
+
+    def _named(self) -> Iterator[tuple[str, Tensor, Tensor, Tensor]]:
+        """Yield the name of each parameter, its numbers, their running mean gradient and mean square."""
+        vectors = (self._adam.values, self._adam.mean, self._adam.square)
+        return zip(self._adam.names, *map(self._adam.views, vectors), strict=True)
 
 
 def mean_metrics(epochs: Sequence[Epoch], *, undone: bool = False) -> dict[str, float]:
@@ -297,12 +287,6 @@ def mean_metrics(epochs: Sequence[Epoch], *, undone: bool = False) -> dict[str, 
     return metrics
 
 
-@torch.inference_mode()
-def in_chunks(call: Callable[[Tensor], Tensor], observations: Tensor, chunk: int) -> Tensor:
-    """Return what a network gives for many rows, so many at a time."""
-    return torch.cat([call(rows) for rows in torch.split(observations, chunk)])
-
-
 def load_network(network: ActorCritic, arrays: dict[str, Array]) -> None:
     """Set a network's parameters from the arrays of a checkpoint."""
     with torch.no_grad():
@@ -312,18 +296,3 @@ def load_network(network: ActorCritic, arrays: dict[str, Array]) -> None:
                 shape = None if saved is None else saved.shape
                 raise ValueError(f"the checkpoint's {name} has shape {shape}, the network's {tuple(parameter.shape)}")
             parameter.copy_(torch.from_numpy(saved))
-
-
-def take_rows(rollout: Rollout, rows: Tensor) -> Minibatch:
-    """Return some rows of a rollout, their advantages normalised; a single one has no spread, and stays as it is."""
-    advantages = rollout.advantages[rows]
-    if len(advantages) > 1:
-        advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
-    return Minibatch(
-        rollout.observations[rows],
-        rollout.actions[rows],
-        rollout.log_probs[rows],
-        rollout.values[rows],
-        advantages,
-        rollout.returns[rows],
-    )

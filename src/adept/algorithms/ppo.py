@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from adept.algorithms.learner import Loss, Minibatch
+from adept.algorithms.autograd import Loss, Minibatch
 from adept.config import Config
 from adept.networks import ActionDistribution, ActorCritic
 from adept.rules import Settings

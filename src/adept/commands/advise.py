@@ -1,4 +1,4 @@
-"""`adept advise`: say what a run's epochs and learning rate were worth."""
+"""`adept advise`: recommend changes of learning rate, epochs and rewards from the records of a run."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from adept.cli import parse, print_json
 from adept.hindsight.advice import Advice
 from adept.options import Positional
 from adept.runs.advice import read_advice
+from adept.terminal import say
 
 
 @dataclass(frozen=True)
 class AdviseOptions:
-    """Say whether a run's updates stopped short or overshot, which epochs gained nothing, and what to try."""
+    """Say whether a run's updates were too short or too long, which epochs gained nothing, and what to change."""
 
     run: Positional[Path]
     """the run's folder; it may still be running"""
@@ -31,13 +32,13 @@ def run(words: list[str]) -> int:
     if options.json:
         print_json(as_json(advice))
     else:
-        print("\n".join(advice.sentences))
+        say("\n".join(advice.sentences))
     return 0
 
 
 def as_json(advice: Advice) -> dict[str, Any]:
-    """Return the advice as JSON-safe values; null where there is no number."""
-    return {name: _safe(value) for name, value in dataclasses.asdict(advice).items()}
+    """Return the advice as JSON-safe values, and in words; null where there is no number."""
+    return {**_safe(dataclasses.asdict(advice)), "sentences": list(advice.sentences)}
 
 
 def _safe(value: Any) -> Any:

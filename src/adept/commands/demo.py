@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
 from rich.table import Table
 
 from adept.cli import parse, print_json
@@ -18,11 +17,11 @@ from adept.report.statistics import area_under_curve
 from adept.runs.advice import advice_of
 from adept.runs.records import read_iterations
 from adept.runs.summary import summary
-from adept.runs.text import number
 from adept.studies.driver import run_study
 from adept.studies.engines.local import LocalEngine
 from adept.studies.grid import load_study
 from adept.studies.results import StudyResults
+from adept.terminal import make_console, number, say
 
 Floats = npt.NDArray[np.float64]
 
@@ -54,10 +53,10 @@ def run(words: list[str]) -> int:
         print_json({"methods": rows, "advice": advice, "page": facts["page"], "summary": facts["summary"]})
     else:
         show(results, rows)
-        print(f"\n{facts['summary'][0]}")
+        say(f"\n{facts['summary'][0]}")
         for place, said in advice.items():
-            print(f"\nWhat the updates of {place} were worth:\n{said}")
-        print(f"\nThe page with all figures: {facts['page']}")
+            say(f"\nWhat the updates of {place} were worth:\n{said}")
+        say(f"\nThe page with all figures: {facts['page']}")
     return 1 if results.counts()["failed"] else 0
 
 
@@ -95,11 +94,14 @@ def advice_on(results: StudyResults) -> dict[str, str]:
 
 
 def side_by_side(runs: Sequence[Mapping[str, Floats]]) -> dict[str, Floats]:
-    """Return the columns of runs with the same fixed epochs as if of one run, iteration by iteration; FLOPs add up."""
+    """Return the columns of runs with the same fixed epochs as if of one run: FLOPs add up, scores are averaged."""
     length = min(len(run["step"]) for run in runs)
     names = [name for name in runs[0] if all(name in run for run in runs)]
     table = {name: np.stack([run[name][:length] for run in runs], 1).ravel() for name in names}
-    return table | {"flops": np.repeat(sum(run["flops"][:length] for run in runs), len(runs))}
+    totals = {"flops": np.sum([run["flops"][:length] for run in runs], 0)}
+    if "score" in table:
+        totals["score"] = np.mean([run["score"][:length] for run in runs], 0)
+    return table | {name: np.repeat(values, len(runs)) for name, values in totals.items()}
 
 
 def show(results: StudyResults, rows: Sequence[dict[str, Any]]) -> None:
@@ -117,12 +119,13 @@ def show(results: StudyResults, rows: Sequence[dict[str, Any]]) -> None:
             row["method"], row["runs"], number(_known(row["mean_return"])), span, number(_known(row["final_return"])),
             "–" if row["epochs"] is None else f"{row['epochs']:,.0f}", share,
         )  # fmt: skip
-    console = Console(width=max(100, Console().width))
+    console = make_console()
+    console.width = max(100, console.width)
     console.print(table)
     console.print(
         "Means over seeds. Return over the run: mean height of the learning curve. At the end: last 100 episodes.\n"
         f"Update FLOPs: relative to {baseline}, with the forward passes that judge updates.",
-        style="dim", highlight=False,
+        style="dim",
     )  # fmt: skip
 
 

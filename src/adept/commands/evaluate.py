@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from adept.cli import loading, parse, print_json
+from adept.cli import given, loading, parse, print_json
 from adept.config import Execution
 from adept.envs import backend_of
 from adept.options import Positional
 from adept.runs.records import append_evaluation, read_config
-from adept.runs.text import number
+from adept.terminal import number, say, show_status, warn
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class EvalOptions:
     episodes: int = 100
     """episodes to play"""
     levels: Literal["test", "train"] = "test"
-    """Procgen only: the full distribution of levels, or those trained on"""
+    """the full distribution of levels, or those trained on; the same where a backend has no levels (all but Procgen)"""
     deterministic: bool = False
     """take the most likely action instead of sampling"""
     seed: int = 0
@@ -40,8 +39,8 @@ def run(words: list[str]) -> int:
     """Carry out the command."""
     options = parse(EvalOptions, "eval", words)
     with loading("PyTorch"):
-        from adept.runs.checking import check_threads
         from adept.runs.evaluation import evaluate
+        from adept.runs.runner import check_threads
     check_threads(options.execution)
     result = evaluate(
         options.run, episodes=options.episodes, levels=options.levels, deterministic=options.deterministic,
@@ -49,18 +48,21 @@ def run(words: list[str]) -> int:
     )  # fmt: skip
     row = result.row()
     append_evaluation(options.run, row)
+    config = read_config(options.run)
+    has_levels = backend_of(config).has_test_levels
+    if not has_levels and "levels" in given(words, "levels"):
+        note = f"{config.env} has no levels that training leaves out: --levels {options.levels} changes nothing"
+        warn(f"adept: note: {note}")
     if options.json:
         print_json({**row, "returns": result.returns})
     else:
         spread = number(row["return_std"])
-        print(f"return {number(row['return_mean'])} ± {spread} (standard deviation over {row['episodes']} episodes)")
-        levels = f"; {row['levels']} levels" if backend_of(read_config(options.run)).has_test_levels else ""
-        print(f"length {number(row['length_mean'])}; policy of step {row['step']:,}{levels}")
+        say(f"return {number(row['return_mean'])} ± {spread} (standard deviation over {row['episodes']} episodes)")
+        levels = f"; {row['levels']} levels" if has_levels else ""
+        say(f"length {number(row['length_mean'])}; policy of step {row['step']:,}{levels}")
     return 0
 
 
 def show_episode(ended: int, episodes: int) -> None:
     """Show on a terminal how many episodes have ended."""
-    if sys.stderr.isatty():
-        end = "\r\x1b[2K" if ended == episodes else ""
-        print(f"\rplaying: {ended} of {episodes} episodes{end}", end="", file=sys.stderr, flush=True)
+    show_status("" if ended == episodes else f"playing: {ended} of {episodes} episodes")

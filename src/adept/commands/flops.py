@@ -8,13 +8,13 @@ from typing import Annotated, Any
 from rich.table import Table
 
 from adept.cli import loading, parse, print_json
-from adept.commands.screen import make_console
 from adept.config import Config
 from adept.cost import epoch, iteration, ratio, sampling
 from adept.envs import backend_of
 from adept.options import Metavar, Positional
 from adept.presets import preset
-from adept.runs.text import flops as cost
+from adept.terminal import flops as cost
+from adept.terminal import make_console
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def flops(options: FlopsOptions) -> dict[str, Any]:
     config = preset(options.env, options.algo, "ucb")
     if options.arms:
         config = replace(config, arms=options.arms)
-    from adept.runs.checking import check_run  # what `adept train` refuses has no compute to count
+    from adept.runs.runner import check_run  # what `adept train` refuses has no compute to count
 
     check_run(config)
     result = accounting(config)
@@ -58,11 +58,11 @@ def flops(options: FlopsOptions) -> dict[str, Any]:
 def accounting(config: Config) -> dict[str, Any]:
     """Return the compute of a configuration as one JSON-safe object; docs/compute.md explains its numbers."""
     from adept.flops import build_network, forward_flops, paper_forward_macs, policy_flops, values_flops
-    from adept.trainer_engine import measured_rows
+    from adept.trainer_engine import measured_passes
 
     network, shape = build_network(config)
     forward, arms = forward_flops(network, shape), config.choices
-    policy_rows, critic_rows = measured_rows(config)
+    policy_rows, critic_rows = measured_passes(config)
     monitoring = policy_rows * policy_flops(network, shape) + critic_rows * values_flops(network, shape)
     result: dict[str, Any] = {
         "env": config.env,
@@ -104,9 +104,8 @@ def show_flops(result: dict[str, Any]) -> None:
     console.print(
         f"{result['env']} · {result['algo']} · {result['parameters']:,} parameters\n"
         f"forward pass of one observation: {forward:,} FLOPs (fully-connected layers alone: {macs:,} MACs)\n"
-        f"one iteration: sampling {cost(result['sampling_flops'])}, an epoch {cost(result['epoch_flops'])}",
-        markup=False, highlight=False,
-    )  # fmt: skip
+        f"one iteration: sampling {cost(result['sampling_flops'])}, an epoch {cost(result['epoch_flops'])}"
+    )
     table = Table()
     for name in ("epochs", "per iteration", "per run", "of it updating", "of the largest arm"):
         table.add_column(name, justify="right")
@@ -125,4 +124,4 @@ def show_flops(result: dict[str, Any]) -> None:
     if "paper" in result:
         paper = result["paper"]
         lines += [f"with the paper's {paper['minibatches']} minibatches: {paper['ratio_round_robin']:.2%}"]
-    console.print("\n".join(lines), markup=False, highlight=False)
+    console.print("\n".join(lines))

@@ -8,6 +8,7 @@ from typing import Literal
 
 from adept.cli import loading, parse
 from adept.options import Positional
+from adept.terminal import say
 
 
 @dataclass(frozen=True)
@@ -39,5 +40,5 @@ def run(words: list[str]) -> int:
         options.run, options.video, episodes=options.episodes, levels=options.levels,
         deterministic=options.deterministic, seed=options.seed, trust=options.trust,
     )  # fmt: skip
-    print(f"{options.video}: {count} frames")
+    say(f"{options.video}: {count} frames")
     return 0

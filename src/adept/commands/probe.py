@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 from rich.table import Table
 
 from adept.cli import parse, print_json
-from adept.commands.screen import make_console
 from adept.names import unknown_name
 from adept.options import Metavar, Positional
 from adept.presets import preset
@@ -24,6 +23,7 @@ from adept.report.statistics import Estimate
 from adept.rules import RULES
 from adept.runs.imports import import_named
 from adept.schedulers import scheduler_class, scheduler_options
+from adept.terminal import make_console, say
 
 Arms = Annotated[tuple[int, ...] | None, Metavar("K")]
 VERDICTS = {
@@ -79,7 +79,7 @@ class BranchOptions:
 def run(words: list[str]) -> int:
     """Carry out the command."""
     if words[:1] == ["branches"]:
-        print(branch(parse(BranchOptions, "probe branches", words[1:])))
+        say(branch(parse(BranchOptions, "probe branches", words[1:])))
         return 0
     options = parse(ProbeOptions, "probe", words)
     result = probe(options)
@@ -258,7 +258,7 @@ def _plain(estimate: Estimate) -> str:
 
 def _print(lines: Sequence[str], header: Sequence[str] = (), rows: Sequence[Sequence[str]] = ()) -> None:
     console = make_console()
-    console.print("\n".join(lines), markup=False, highlight=False)
+    console.print("\n".join(lines))
     if header:
         table = Table(*header)
         for row in rows:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from adept.cli import loading, parse, print_json
 from adept.options import Positional
 from adept.report import ReportOptions, build_report, check_report
+from adept.terminal import say, warn
 
 MOST_RESAMPLES = 1_000_000
 
@@ -37,12 +37,12 @@ def run(words: list[str]) -> int:
     if options.check:
         differences = check_report(options)
         for difference in differences:
-            print(f"adept: {difference}", file=sys.stderr)
+            warn(f"adept: {difference}")
         return 1 if differences else 0
     with loading("the runs, then drawing", "matplotlib"):
         facts = build_report(options)
     if options.json:
         print_json(facts)
     else:
-        print(facts["page"])
+        say(facts["page"])
     return 0

@@ -14,14 +14,12 @@ from typing import Any, Literal
 from rich.table import Table
 
 from adept.cli import loading, parse, print_json
-from adept.commands.screen import make_console
 from adept.config import Execution
 from adept.extras import require
 from adept.options import Positional
 from adept.report.power import can_show_a_winner, seeds_needed, smallest_p
+from adept.runs.imports import named_environments, named_schedulers
 from adept.runs.records import STATES
-from adept.runs.text import duration
-from adept.runs.text import flops as cost
 from adept.studies.driver import check_continuation, run_study
 from adept.studies.engines import Engine
 from adept.studies.engines.local import LocalEngine
@@ -29,6 +27,8 @@ from adept.studies.estimate import estimate, sources
 from adept.studies.grid import Study, load_study, shipped_studies
 from adept.studies.results import StudyResults, load_results, pack, results_of
 from adept.studies.work import Settings, last_iteration
+from adept.terminal import duration, make_console, say, warn
+from adept.terminal import flops as cost
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def run(words: list[str]) -> int:
             options = parse(StatusOptions, "study pack", words[1:])
             file = pack(options.directory)
             if not options.json:
-                print(f"{file}: {file.stat().st_size:,} bytes; the folder runs/ is not needed to report")
+                say(f"{file}: {file.stat().st_size:,} bytes; the folder runs/ is not needed to report")
             return _end({"file": str(file), "bytes": file.stat().st_size}, options.json)
     wanted = parse(StudyOptions, "study", words, description=help_text())
     result, code = study(wanted)
@@ -133,7 +133,7 @@ def study(options: StudyOptions) -> tuple[dict[str, Any], int]:
     declared = load_study(options.study)
     if options.dry_run:
         check_continuation(declared, options.out)
-        return dry_run(results_of(declared, options.out), options.workers, quiet=options.json), 0
+        return dry_run(results_of(declared, options.out), options.workers, options.trust, quiet=options.json), 0
     if options.energy:
         require("codecarbon", "energy")
     with loading("PyTorch"):
@@ -146,7 +146,7 @@ def study(options: StudyOptions) -> tuple[dict[str, Any], int]:
     try:
         results = run_study(declared, options.out, make_engine(options), settings)
     except KeyboardInterrupt:
-        print(f"stopped; the same command continues in {options.out}", file=sys.stderr)
+        warn(f"stopped; the same command continues in {options.out}")
         return status_of(load_results(options.out)), 130
     if not options.json:
         show_status(results)
@@ -226,16 +226,18 @@ def show_status(results: StudyResults) -> None:
             row.append(", ".join([f"{counts['done']}/{len(study.seeds)} done", *others]))
         table.add_row(method.label, *row)
     console = make_console()
-    console.print(table, markup=False)
-    console.print(summary["winner"]["text"], markup=False, highlight=False)
+    console.print(table)
+    console.print(summary["winner"]["text"])
     for failed in summary["failed"]:
         text = f"failed: {failed['task']} · {failed['method']} · seed {failed['seed']}: {failed['error']}"
-        console.print(text, markup=False, highlight=False)
+        console.print(text)
 
 
-def dry_run(results: StudyResults, workers: int, *, quiet: bool = False) -> dict[str, Any]:
+def dry_run(results: StudyResults, workers: int, trust: bool = False, *, quiet: bool = False) -> dict[str, Any]:
     """Print the cells with what they have left to do; return the same as one JSON-safe object."""
     estimates = estimate(results)
+    configs = [cell.config for cell in results.cells]
+    named = sorted({name for one in configs for name in (*named_schedulers(one), *named_environments(one))})
     left = [each for each in estimates if each.steps]
     seconds = math.fsum(each.seconds for each in left)
     flops = None if any(each.flops is None for each in left) else math.fsum(each.flops or 0.0 for each in left)
@@ -249,13 +251,18 @@ def dry_run(results: StudyResults, workers: int, *, quiet: bool = False) -> dict
                 f"{each.epochs:.3g}", cost(each.flops), duration(each.seconds),
             )  # fmt: skip
         console = make_console()
-        console.print(table, markup=False)
+        console.print(table)
         times = f"{duration(seconds)} in one process, {duration(seconds / workers)} in {workers}"
         lines = [f"total {cost(flops)}; {times}"]
-        lines += ["epochs assume that arms are chosen equally often; a stopping rule may end updates earlier"]
+        lines += [
+            "compute includes monitoring; epochs assume that arms are chosen equally often, and that updates under a "
+            "rule neither stop short nor overshoot; a stopping rule may end updates earlier"
+        ]
+        if named and not trust:
+            lines += [f"the study names code to import: {', '.join(named)}; running it needs --trust"]
         lines += [f"time: {source}" for source in sources(estimates)]
         lines += [text for text in [winner(results.study)["text"]] if text]
-        console.print("\n".join(lines), markup=False, highlight=False)
+        console.print("\n".join(lines))
     return {
         "study": results.study.name,
         "cells": [
@@ -266,4 +273,5 @@ def dry_run(results: StudyResults, workers: int, *, quiet: bool = False) -> dict
         "total": {"runs": len(left), "flops": flops, "seconds": seconds, "seconds_of_workers": seconds / workers},
         "rates": sources(estimates),
         "winner": winner(results.study),
+        "names_code": named,
     }  # fmt: skip

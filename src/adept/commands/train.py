@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,8 +18,8 @@ from adept.rules import RULES, rule_options
 from adept.runs.advice import read_advice
 from adept.runs.imports import import_named, named_environments, named_schedulers
 from adept.runs.records import CHECKPOINT_SECONDS, run_path
-from adept.runs.text import duration
 from adept.schedulers import scheduler_class, scheduler_options
+from adept.terminal import duration, make_console, warn
 
 EXAMPLES = {
     "adept train --env gymnasium/CartPole-v1 --steps 50000": "the preset, and what its epochs were worth",
@@ -74,7 +73,7 @@ class TrainOptions:
 def run(words: list[str]) -> int:
     """Carry out the command."""
     if not words:
-        print(f"adept: {GUIDE}", file=sys.stderr)
+        warn(f"adept: {GUIDE}")
         return 2
     words = [_unaliased(word) for word in words]
     description = f"{TrainOptions.__doc__}\n\nEnvironments:\n{envs.summary()}\n\nPresets:\n{presets.summary()}"
@@ -99,15 +98,13 @@ def run(words: list[str]) -> int:
     if options.json:
         print_json({**summary, "advice": advice})
     else:
-        from adept.commands.screen import make_console
-
         console = make_console()
         console.print(result_table(summary))
-        console.print(f"folder: {summary['run']}", highlight=False, soft_wrap=True)  # to be copied whole
+        console.print(f"folder: {summary['run']}", soft_wrap=True)  # to be copied whole
         for sentence in advice:
-            console.print(sentence, highlight=False)
+            console.print(sentence)
     if summary["state"] == "interrupted":
-        print(f"stopped; the same command continues from {path}", file=sys.stderr)
+        warn(f"stopped; the same command continues from {path}")
         return 130
     return 0
 
@@ -119,7 +116,7 @@ def _unaliased(word: str) -> str:
 
 def check(options: TrainOptions) -> None:
     """Find mistakes before a folder is made, and warn of what is large."""
-    from adept.runs.checking import check_run
+    from adept.runs.runner import check_run
     from adept.studies.estimate import expected_epochs, rate_for
 
     config = options.config
@@ -133,7 +130,7 @@ def check(options: TrainOptions) -> None:
         warnings.append(f"this may take {duration(seconds)} on one CPU core ({rate.source}); lower --steps to try it")
     if not options.quiet:
         for warning in warnings:
-            print(f"adept: warning: {warning}", file=sys.stderr)
+            warn(f"adept: warning: {warning}")
 
 
 def default_config(words: list[str]) -> Config:
@@ -141,15 +138,14 @@ def default_config(words: list[str]) -> Config:
 
     Without a scheduler the preset's epochs are fixed: the baseline that other runs are compared with.
     """
-    named = given(words, "env", "algo", "scheduler", "scale")
-    scale = named.pop("scale", None)
+    named = given(words, "env", "algo", "scheduler")
     helping = bool({"-h", "--help"} & set(words))
     try:
         if "env" not in named and not helping:
             raise ValueError(
                 "train: --env is required: the environment as backend/name, for example minigrid/DoorKey-6x6"
             )
-        config = preset(**{"env": "minigrid/DoorKey-6x6", "scheduler": "fixed", **named})
+        config = preset(**{"env": "minigrid/DoorKey-6x6", **named})
         wanted, other = ("--arms", "--epochs") if config.is_bandit else ("--epochs", "--arms")
         if other in {word.partition("=")[0] for word in words}:
             raise ValueError(f"train: --scheduler {config.scheduler} takes {wanted}, not {other}; see --help")
@@ -158,19 +154,7 @@ def default_config(words: list[str]) -> Config:
     except ValueError:
         check_names(TrainOptions, "train", words, TrainOptions(preset("minigrid/DoorKey-6x6")))
         raise
-    if scale is not None:
-        knobs = knobs_of(_scaled(config, scale))
     return replace(config, scheduler_options=knobs)
-
-
-def _scaled(config: Config, scale: str) -> Config:
-    """Return the configuration with a bandit that standardises its rewards, whose exploration is then its own."""
-    if config.scheduler in RULES or "scale" not in scheduler_options(scheduler_class(config.scheduler)):
-        raise ValueError(f"--scale is for bandits that standardise rewards (ucb, thompson), not {config.scheduler!r}")
-    if scale != "auto":
-        raise ValueError(f"--scale must be auto, got {scale!r}; without it the rule is the paper's")
-    options = {name: value for name, value in config.scheduler_options.items() if name != "exploration"}
-    return replace(config, scheduler_options={**options, "scale": scale})
 
 
 def knob_docs(name: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ from adept.envs.minigrid import MiniGrid
 from adept.envs.pool import EnvPool
 from adept.envs.procgen import Procgen
 from adept.envs.pybullet import PyBullet
+from adept.extras import MissingExtra
 from adept.names import unknown_name
 
 __all__ = [
@@ -47,9 +48,15 @@ def make_environments(
 ) -> Environments:
     """Return the environments of a run, or, for evaluation, another number of them and the levels of the test."""
     count = config.environments if count is None else count
-    return backend_of(config).make(
-        config, count, threads=threads, render=render, evaluating=evaluating, test_levels=test_levels
-    )
+    backend = backend_of(config)
+    try:
+        return backend.make(
+            config, count, threads=threads, render=render, evaluating=evaluating, test_levels=test_levels
+        )
+    except (ValueError, MissingExtra):
+        raise
+    except Exception as error:  # whatever a stranger's constructor, or its spaces, raise
+        raise ValueError(f"cannot make {config.env}: {type(error).__name__}: {error}") from error
 
 
 def summary() -> str:

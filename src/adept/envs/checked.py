@@ -1,12 +1,19 @@
-"""Environments whose own errors say where they come from, and whose end is not waited for for ever."""
+"""Wrapper: check what environments give, name them in errors, and time out `close()`."""
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 
-from adept.envs.base import Array, Environments, Step
+import numpy as np
 
+from adept.envs.base import Array, Discrete, Environments, Step
+
+MOST_NUMBERS = 2**24
+"""Numbers of an observation."""
+MOST_CHOICES = 2**16
+"""Actions to choose from, or numbers of an action."""
 CLOSE_SECONDS = 10.0
 """How long environments may take to close."""
 
@@ -14,13 +21,14 @@ log = logging.getLogger("adept")
 
 
 class EnvironmentFailure(ValueError):
-    """An environment raised an error of its own."""
+    """An environment raised an error of its own, or gave what it did not declare."""
 
 
-class Guarded:
-    """Step environments; an error that they raise becomes an `EnvironmentFailure` that names them."""
+class CheckedEnvironments:
+    """Step environments; an error of theirs, or a wrong shape or type, is an `EnvironmentFailure` that names them."""
 
     def __init__(self, environments: Environments, name: str) -> None:
+        check_spaces(environments, name)
         self._environments, self._name, self._steps = environments, name, 0
         self.count = environments.count
         self.observation_shape = environments.observation_shape
@@ -31,7 +39,7 @@ class Guarded:
         """Start every environment anew."""
         self._steps = 0
         try:
-            return self._environments.restart(seed)
+            return self._checked(self._environments.restart(seed))
         except Exception as error:
             raise self._failure("reset", error) from error
 
@@ -39,7 +47,14 @@ class Guarded:
         """Take one action in each environment."""
         self._steps += 1
         try:
-            return self._environments.step(actions)
+            step = self._environments.step(actions)
+            self._checked(step.observations)
+            for flags in (step.terminated, step.truncated):
+                if flags.dtype != np.bool_ or flags.shape != (self.count,):
+                    raise ValueError(
+                        f"ends of {flags.dtype} and shape {flags.shape}; {self.count} of bool are declared"
+                    )
+            return step
         except Exception as error:
             raise self._failure(f"step {self._steps:,} after the last restart", error) from error
 
@@ -68,5 +83,28 @@ class Guarded:
         elif errors:
             log.warning("%s raised %s: %s as it was closed", self._name, type(errors[0]).__name__, errors[0])
 
+    def _checked(self, observations: Array) -> Array:
+        if observations.shape == (self.count, *self.observation_shape) and observations.dtype == self.observation_dtype:
+            return observations
+        declared = f"{self.observation_dtype} of shape {(self.count, *self.observation_shape)}"
+        raise ValueError(
+            f"observations of {observations.dtype} and shape {observations.shape}; declared are {declared}"
+        )
+
     def _failure(self, where: str, error: Exception) -> EnvironmentFailure:
         return EnvironmentFailure(f"{self._name} raised {type(error).__name__} in {where}: {error}")
+
+
+def check_spaces(environments: Environments, name: str) -> None:
+    """Refuse spaces that no network fits: without a number, too large, or with bounds that are none."""
+    size, actions = math.prod(environments.observation_shape), environments.actions
+    if not 1 <= size <= MOST_NUMBERS:
+        raise ValueError(f"{name} has observations of {size:,} numbers; there must be 1 to {MOST_NUMBERS:,}")
+    if isinstance(actions, Discrete):
+        choices = actions.n
+    else:
+        choices = len(actions.low)
+        if not all(low <= high for low, high in zip(actions.low, actions.high, strict=True)):
+            raise ValueError(f"{name} has actions whose lower bounds are not below the upper ones")
+    if not 1 <= choices <= MOST_CHOICES:
+        raise ValueError(f"{name} has {choices:,} actions; there must be 1 to {MOST_CHOICES:,}")

@@ -18,6 +18,9 @@ class SingleEnvironments:
         self._make = make
         self._environments = [make() for _ in range(count)]
         observation_space = self._environments[0].observation_space
+        for env in self._environments[1:]:
+            if (env.observation_space, env.action_space) != (observation_space, self._environments[0].action_space):
+                raise ValueError(f"{name} has other spaces each time that it is made; they must stay the same")
         self._encode, self.observation_shape, dtype = _encoder(name, observation_space)
         self.observation_dtype: np.dtype[Any] = np.dtype(dtype)
         self.actions, self._decode = _action_space(name, self._environments[0].action_space)
@@ -35,7 +38,12 @@ class SingleEnvironments:
         terminated = np.zeros(self.count, np.bool_)
         truncated = np.zeros(self.count, np.bool_)
         for index, env in enumerate(self._environments):
-            raw, rewards[index], ended, cut, _ = env.step(self._decode(actions[index]))
+            raw, reward, ended, cut, _ = env.step(self._decode(actions[index]))
+            if isinstance(reward, str | bytes):
+                raise ValueError(f"the reward {reward!r} is no number")
+            if ended not in (True, False) or cut not in (True, False):
+                raise ValueError(f"terminated is {ended!r} and truncated {cut!r}; both must be true or false")
+            rewards[index] = reward
             if ended or cut:
                 terminated[index], truncated[index] = ended, cut and not ended
                 finals.append(raw)
@@ -56,8 +64,20 @@ class SingleEnvironments:
     def _stack(self, raw: list[Any]) -> Array:
         stacked = np.empty((len(raw), *self.observation_shape), self.observation_dtype)
         for row, observation in zip(stacked, raw, strict=True):
-            row[...] = self._encode(observation)
+            encoded = np.asarray(self._encode(observation))
+            if encoded.shape != row.shape:
+                raise ValueError(f"an observation of shape {encoded.shape}, where {row.shape} is declared")
+            if encoded.dtype != row.dtype and not _fits(encoded, row.dtype):
+                raise ValueError(f"an observation of {encoded.dtype}, where {row.dtype} is declared")
+            row[...] = encoded
         return stacked
+
+
+def _fits(observation: Array, dtype: np.dtype[Any]) -> bool:
+    """Say whether numbers of another type than the declared one can stand for it; a pixel is a whole one below 256."""
+    if dtype != np.uint8:
+        return observation.dtype.kind in "biuf"
+    return observation.dtype.kind in "biu" and bool(((observation >= 0) & (observation < 256)).all())
 
 
 def _encoder(name: str, space: Any) -> tuple[Callable[[Any], Any], tuple[int, ...], type]:

@@ -9,20 +9,33 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from adept.config import Config, Execution
 from adept.envs.base import Array
-from adept.fast.passes import Pass, make_pass
-from adept.networks import ActorCritic, Decision, Heads, MlpNetwork
+from adept.fast.passes import NetworkPass, by_hand
+from adept.networks import Actor, ActorCritic, Decision
 
 Floats = npt.NDArray[np.float32]
+
+VECTOR_LIMIT, MATRIX_LIMIT = 9216, 262_144
+"""Multiply-adds of one product with one row, with several, beyond which NumPy's BLAS would start threads of its own."""
+
+
+def fast_actor(config: Config, network: ActorCritic, execution: Execution) -> Actor | None:
+    """Return a faster way of running the policy during a rollout, or None."""
+    if not by_hand(network, execution):
+        return None
+    largest = max(math.prod(parameter.shape) for parameter in network.parameters())
+    rows = config.environments
+    alone = not len(network.encoder) and largest * rows < (VECTOR_LIMIT if rows == 1 else MATRIX_LIMIT)
+    return VectorActor(network) if alone else FastActor(network)
 
 
 class FastActor:
     """Run a network's written-out forward pass and sample in NumPy; equal to `TorchActor` up to rounding."""
 
     def __init__(self, network: ActorCritic) -> None:
-        assert isinstance(network.heads, Heads)
         self._network, self._log_std = network, network.heads.log_std
-        self._pass: Pass | None = None
+        self._pass: NetworkPass | None = None
         self._rows = 0
         self._deviation: Floats = np.ones(1, np.float32)
         self._log_density = 0.0
@@ -48,15 +61,15 @@ class FastActor:
         """Return the actor's outputs as (outputs, rows), and the values."""
         if self._pass is None or len(observations) != self._rows:
             self._rows = len(observations)
-            self._pass = make_pass(self._network, tuple(observations.shape[1:]), self._rows)
+            self._pass = NetworkPass(self._network, tuple(observations.shape[1:]), self._rows)
         outputs, values = self._pass.forward(self._pass.prepare(observations))
         return outputs.numpy(), values[0].numpy()
 
 
 class VectorActor(FastActor):
-    """Run the MLP's actor alone, in NumPy; the values of the whole rollout come cheaper in one batch afterwards."""
+    """Run the actor alone, in NumPy, where it shares no encoder; values come cheaper in one batch after the rollout."""
 
-    def __init__(self, network: MlpNetwork) -> None:
+    def __init__(self, network: ActorCritic) -> None:
         super().__init__(network)
         self._layers: list[tuple[Floats, Floats]] = []
         self._linear = [layer for layer in network.heads.actor if isinstance(layer, nn.Linear)]

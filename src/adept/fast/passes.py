@@ -1,85 +1,265 @@
-"""The MLP and the MiniGrid network, forward and backward by hand; the networks themselves are the reference."""
+"""The small networks forward and backward by hand, over memory that is allocated once.
+
+Autograd's bookkeeping and fresh memory cost several times the arithmetic of networks this small. Numbers stand here
+as (features, rows): then matrix products take the weights as PyTorch keeps them, convolutions included, and whatever
+follows runs along memory. A layer keeps its last input, and `backward` writes the gradients of its parameters into
+their `.grad`, which must be allocated.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+import math
+from collections.abc import Callable
+from itertools import product
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from adept.fast.layers import Convolution, PooledConvolution, Tower
-from adept.networks import ActorCritic, MiniGridNetwork, MlpNetwork
+from adept.config import Execution
+from adept.networks import ActorCritic
+
+# The sweeps that autograd itself makes, into given memory: the gradient where x > 0; the gradient times 1 - y².
+_relu_backward = torch.ops.aten.threshold_backward.grad_input
+_tanh_backward = torch.ops.aten.tanh_backward.grad_input
 
 
-class Pass(Protocol):
-    """A network's forward and backward pass of so many rows."""
+def by_hand(network: ActorCritic, execution: Execution) -> bool:
+    """Return whether the passes here take a network: a small one, in float32, on the CPU, unless the user objects."""
+    exact = all(each.dtype == torch.float32 and each.device.type == "cpu" for each in network.parameters())
+    return execution.fast and network.small and exact
+
+
+def pass_where_positive(gradient: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    """Write the gradient where x > 0, and 0 elsewhere."""
+    _relu_backward(gradient, x, 0, grad_input=out)
+    return out
+
+
+class Dense:
+    """y = W·x + b; a convolution of patches is the same, its columns being patches."""
+
+    def __init__(self, layer: nn.Linear | nn.Conv2d, columns: int, *, inner: bool = True) -> None:
+        assert layer.bias is not None
+        weight, bias = layer.weight, layer.bias
+        self.weight, self.bias = weight.detach().flatten(1), bias.detach().unsqueeze(1)
+        self.weight_gradient = None if weight.grad is None else weight.grad.flatten(1)
+        self.bias_gradient = bias.grad
+        outputs, inputs = self.weight.shape
+        self.outputs = torch.empty(outputs, columns)
+        self.input_gradient = torch.empty(inputs, columns) if inner else None
+        """None for a first layer, whose input is data."""
+        self.inputs = self.outputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the outputs, which stand until the next call."""
+        self.inputs = x
+        return torch.addmm(self.bias, self.weight, x, out=self.outputs)
+
+    def backward(self, gradient: Tensor) -> Tensor | None:
+        """Set the gradients of weight and bias; return that of the input."""
+        torch.mm(gradient, self.inputs.T, out=self.weight_gradient)
+        torch.sum(gradient, 1, out=self.bias_gradient)
+        return None if self.input_gradient is None else torch.mm(self.weight.T, gradient, out=self.input_gradient)
+
+
+class Tower:
+    """Dense layers with tanh between them: an actor's or a critic's own part of a network."""
+
+    def __init__(self, layers: nn.Sequential, rows: int, *, inner: bool) -> None:
+        linear = [layer for layer in layers if isinstance(layer, nn.Linear)]
+        self.layers = [Dense(layer, rows, inner=inner or index > 0) for index, layer in enumerate(linear)]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the last layer's outputs."""
+        for layer in self.layers[:-1]:
+            x = layer.forward(x).tanh_()
+        return self.layers[-1].forward(x)
+
+    def backward(self, gradient: Tensor) -> Tensor | None:
+        """Set the gradients of all parameters; return that of the input."""
+        for layer in self.layers[:0:-1]:
+            below = layer.backward(gradient)
+            assert below is not None
+            _tanh_backward(below, layer.inputs, grad_input=below)
+            gradient = below
+        return self.layers[0].backward(gradient)
+
+
+class Convolution:
+    """relu of a 2×2 convolution, images being (channels · cells, rows)."""
+
+    def __init__(self, layer: nn.Conv2d, rows: int, size: tuple[int, int]) -> None:
+        (height, width), channels = size, layer.in_channels
+        self.size = (height - 1, width - 1)
+        places = self.size[0] * self.size[1]
+        self.cells = torch.tensor(
+            [
+                (channel * height + y + down) * width + x + right
+                for channel, down, right in product(range(channels), range(2), range(2))
+                for y, x in product(range(height - 1), range(width - 1))
+            ]
+        )
+        self.dense = Dense(layer, places * rows)
+        self.patches = torch.empty(len(self.cells), rows)
+        self.input_gradient = torch.empty(channels * height * width, rows)
+        self.gradient = torch.empty(layer.out_channels, places * rows)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the images of outputs."""
+        torch.index_select(x, 0, self.cells, out=self.patches)
+        outputs = self.dense.forward(self.patches.view(len(self.dense.weight.T), -1)).relu_()
+        return outputs.view(-1, x.shape[1])
+
+    def backward(self, gradient: Tensor) -> Tensor:
+        """Set the gradients of weight and bias; return that of the input."""
+        pass_where_positive(gradient.view_as(self.gradient), self.dense.outputs, self.gradient)
+        by_patch = self.dense.backward(self.gradient)
+        assert by_patch is not None
+        return self.input_gradient.zero_().index_add_(0, self.cells, by_patch.view_as(self.patches))
+
+
+class PooledConvolution:
+    """relu and 2×2 max-pool of a 2×2 convolution of data, images being (channels · cells, rows).
+
+    The patches of the four places under a pooling window are laid out as four slabs, so that pooling is a maximum of
+    whole slabs: of two pairs of them, then of the two winners. Since relu and the bias keep the order of numbers,
+    both come after the maximum, on a quarter of the numbers.
+    """
+
+    def __init__(self, layer: nn.Conv2d, rows: int, size: tuple[int, int]) -> None:
+        assert layer.bias is not None
+        (height, width), channels, outputs, pair = size, layer.in_channels, layer.out_channels, range(2)
+        self.size = ((height - 1) // 2, (width - 1) // 2)
+        windows = self.size[0] * self.size[1]
+        self.cells = torch.tensor(
+            [
+                (channel * height + 2 * y + below + down) * width + 2 * x + beside + right
+                for channel, down, right in product(range(channels), pair, pair)
+                for below, beside in product(pair, pair)
+                for y, x in product(range(self.size[0]), range(self.size[1]))
+            ]
+        )
+        self.weight, self.bias = layer.weight.detach().flatten(1), layer.bias.detach().unsqueeze(1)
+        self.weight_gradient = None if layer.weight.grad is None else layer.weight.grad.flatten(1)
+        self.bias_gradient = layer.bias.grad
+        self.patches = torch.empty(len(self.cells), rows)
+        self.slabs = torch.empty(outputs, 4, windows * rows)
+        self.winners = torch.empty(outputs, 2, windows * rows)
+        self.pooled = torch.empty(outputs, windows * rows)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the pooled images."""
+        slabs, winners = self.slabs, self.winners
+        torch.index_select(x, 0, self.cells, out=self.patches)
+        torch.mm(self.weight, self.patches.view(len(self.weight.T), -1), out=slabs.flatten(1))
+        torch.maximum(slabs[:, :2], slabs[:, 2:], out=winners)
+        torch.maximum(winners[:, 0], winners[:, 1], out=self.pooled).add_(self.bias).relu_()
+        return self.pooled.view(-1, x.shape[1])
+
+    def backward(self, gradient: Tensor) -> None:
+        """Set the gradients of weight and bias; under a window, the place that won takes all of the gradient.
+
+        Gradients overwrite the numbers they belong to: this is the largest layer, and memory that fits the
+        processor's cache is worth more here than anywhere else.
+        """
+        gradient = gradient.view_as(self.pooled)
+        pass_where_positive(gradient, self.pooled, gradient)
+        torch.sum(gradient, 1, out=self.bias_gradient)
+        _share(gradient, self.winners[:, 0], self.winners[:, 1])
+        _share(self.winners, self.slabs[:, :2], self.slabs[:, 2:])
+        torch.mm(self.slabs.flatten(1), self.patches.view(len(self.weight.T), -1).T, out=self.weight_gradient)
+
+
+def _share(gradient: Tensor, one: Tensor, other: Tensor) -> None:
+    """Replace two sides of a maximum by their gradients: all of it goes to the larger one."""
+    pass_where_positive(gradient, one.sub_(other), one)
+    torch.sub(gradient, one, out=other)
+
+
+class NetworkPass:
+    """Convolutions, the first one pooled, or none; then the towers of actor and critic, for so many rows."""
+
+    def __init__(self, network: ActorCritic, shape: tuple[int, ...], rows: int) -> None:
+        layers = [layer for layer in network.encoder if isinstance(layer, nn.Conv2d)]
+        self._convolutions: list[PooledConvolution | Convolution] = []
+        size = shape[1:]
+        for layer in layers:
+            kind = Convolution if self._convolutions else PooledConvolution
+            self._convolutions.append(kind(layer, rows, (size[0], size[1])))
+            size = self._convolutions[-1].size
+        self._image = torch.empty(math.prod(shape), rows) if layers else None
+        towers = (network.heads.actor, network.heads.critic)
+        self._actor, self._critic = (Tower(each, rows, inner=bool(layers)) for each in towers)
 
     def prepare(self, observations: Tensor) -> Tensor:
         """Return what `forward` takes rows of, made once from the observations of a rollout."""
+        rows = observations.flatten(1)
+        return rows.to(torch.get_default_dtype()) if self._image is None else rows
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the last layers' outputs for (rows, …): the actor's (outputs, rows) and the critic's (1, rows)."""
-
-    def backward(self, actor: Tensor, critic: Tensor) -> None:
-        """Set the gradients of all parameters but a Gaussian's deviation from those of the outputs."""
-
-
-class MlpPass:
-    """Two towers that share nothing."""
-
-    def __init__(self, network: MlpNetwork, rows: int) -> None:
-        towers = (network.heads.actor, network.heads.critic)
-        self._actor, self._critic = (Tower(layers, rows, inner=False) for layers in towers)
-
-    def prepare(self, observations: Tensor) -> Tensor:
-        """Return vectors of the network's type."""
-        return observations.flatten(1).to(torch.get_default_dtype())
-
-    def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what both towers give."""
-        x = rows.T
+        x = rows.T if self._image is None else self._image.copy_(rows.T)
+        for layer in self._convolutions:
+            x = layer.forward(x)
         return self._actor.forward(x), self._critic.forward(x)
 
     def backward(self, actor: Tensor, critic: Tensor) -> None:
-        """Set the gradients of both towers."""
-        self._actor.backward(actor)
-        self._critic.backward(critic)
+        """Set the gradients of all parameters but a Gaussian's deviation from those of the outputs."""
+        gradient, from_critic = self._actor.backward(actor), self._critic.backward(critic)
+        if gradient is not None and from_critic is not None:
+            gradient.add_(from_critic)
+        for layer in reversed(self._convolutions):
+            assert gradient is not None
+            gradient = layer.backward(gradient)
 
 
-class MiniGridPass:
-    """Three convolutions, then two towers."""
+def distinct(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the distinct rows in the order of their first appearance, and each row's number among them."""
+    numbers: dict[bytes, int] = {}
+    numbered = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in rows.numpy()])
+    first = np.unique(numbered, return_index=True)[1]
+    return rows.index_select(0, torch.from_numpy(first)), torch.from_numpy(numbered)
 
-    def __init__(self, network: MiniGridNetwork, shape: tuple[int, ...], rows: int) -> None:
-        first, second, third = (layer for layer in network.encoder if isinstance(layer, nn.Conv2d))
-        channels, height, width = shape
-        self._image = torch.empty(channels * height * width, rows)
-        self._first = PooledConvolution(first, rows, (height, width))
-        self._second = Convolution(second, rows, self._first.size)
-        self._third = Convolution(third, rows, self._second.size)
-        towers = (network.heads.actor, network.heads.critic)
-        self._actor, self._critic = (Tower(layers, rows, inner=True) for layers in towers)
 
-    def prepare(self, observations: Tensor) -> Tensor:
-        """Return the numbers of each view in one row."""
-        return observations.flatten(1)
+class DistinctPass:
+    """Run a pass of a fitting size over the distinct observations of some rows, and spread its outputs over the rows.
+
+    The views of a small grid world repeat: of the 2048 rows of a first rollout in DoorKey-6x6 some 200 are distinct.
+    What a network gives depends on the observation alone, and the gradients of equal rows add up at its output.
+    Distinct rows are filled up to a multiple of `grain`, so that few sizes of memory serve all minibatches.
+    """
+
+    def __init__(self, make: Callable[[int], NetworkPass], grain: int) -> None:
+        self._make, self._grain = make, grain
+        self._passes: dict[int, NetworkPass] = {}
+        self._table = self._inverse = torch.empty(0)
+
+    def number(self, table: Tensor, numbers: Tensor) -> Tensor:
+        """Take distinct observations and each row's number among them; return what `forward` takes rows of."""
+        self._table = table.flatten(1)
+        return numbers
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what both towers give."""
-        self._image.copy_(rows.T)
-        features = self._third.forward(self._second.forward(self._first.forward(self._image)))
-        return self._actor.forward(features), self._critic.forward(features)
+        """Return the outputs of rows given by number."""
+        numbers = rows.numpy()
+        counts = np.bincount(numbers, minlength=len(self._table))
+        distinct = np.flatnonzero(counts)
+        counts[distinct] = np.arange(len(distinct))
+        self._inverse = torch.from_numpy(counts[numbers])
+        size = -(-len(distinct) // self._grain) * self._grain
+        if size not in self._passes:
+            self._passes[size] = self._make(size)
+        self._pass = self._passes[size]
+        filled = np.zeros(size, np.int64)
+        filled[: len(distinct)] = distinct
+        outputs, values = self._pass.forward(self._table.index_select(0, torch.from_numpy(filled)))
+        self._size = size
+        return outputs.index_select(1, self._inverse), values.index_select(1, self._inverse)
 
     def backward(self, actor: Tensor, critic: Tensor) -> None:
-        """Set the gradients of all layers."""
-        from_actor, from_critic = self._actor.backward(actor), self._critic.backward(critic)
-        assert from_actor is not None
-        assert from_critic is not None
-        self._first.backward(self._second.backward(self._third.backward(from_actor.add_(from_critic))))
+        """Add up the gradients of equal rows, and set those of all layers."""
+        self._pass.backward(*(self._added(gradient) for gradient in (actor, critic)))
 
-
-def make_pass(network: ActorCritic, shape: tuple[int, ...], rows: int) -> Pass:
-    """Return the written-out passes of one of the small networks, for observations of a shape."""
-    if isinstance(network, MlpNetwork):
-        return MlpPass(network, rows)
-    assert isinstance(network, MiniGridNetwork)
-    return MiniGridPass(network, shape, rows)
+    def _added(self, gradient: Tensor) -> Tensor:
+        return torch.zeros(len(gradient), self._size).index_add_(1, self._inverse, gradient)

@@ -1,367 +1,398 @@
-"""Advice: what a run's columns say about its learning rate and epochs, in plain sentences. NumPy alone."""
+"""Advice as data: what to change in a run's learning rate, epochs or rewards, by how much, and why. NumPy alone."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from adept.hindsight.estimates import Estimate
+from adept.hindsight import advice_text
+from adept.hindsight.stages import (
+    MAX_FIRST_ORDER_KL,
+    MIN_CHANGE,
+    MIN_DEVIATES,
+    MIN_SECOND_DEVIATES,
+    MIN_STAGE_UPDATES,
+    MIN_UPDATES,
+    STAGE_NAMES,
+    USUAL_KL,
+    WHOLE,
+    Floats,
+    Rows,
+    Stage,
+    Table,
+    read,
+    scheduled_rows,
+    stage,
+    thirds,
+    without_blown_up,
+)  # fmt: skip
 
-Floats = npt.NDArray[np.float64]
-Columns = Mapping[str, npt.ArrayLike]
-Direction = Literal["short", "over", "right", "unknown"]
+Finding = Literal[
+    "collapse", "low-kl", "high-kl", "stop-short", "overshoot", "right-length", "idle-epochs", "fewer-epochs",
+    "unexplained-returns", "critic-lags", "controlled", "few-updates", "nothing-clear",
+]  # fmt: skip
+Action = Literal["learning-rate", "epochs", "kl-limit", "scale-rewards", "hindsight", "keep"]
 
-FEWEST = 8
-"""Judged updates without which nothing is said of a run."""
-FEWEST_OF_THIRD = 6
-"""Judged updates without which nothing is said of a third of a run."""
-SURE = 3.0
-"""Standard normal deviates from 0 beyond which something is said: noise gets there in 1 of 370 tries."""
-CLEAR = 2.0
-"""Deviates that a second sign of the same thing needs."""
-WORTHWHILE = 0.25
-"""A step twice as long must gain this share more than the one taken before it is recommended."""
-ABSENT = 1.645
-"""Standard errors above a gain that is said to be absent: the upper end of a one-sided interval of 95 %."""
-REST = 0.15
-"""Epochs whose gain is surely less than this share of what those before them gained count as gaining nothing."""
-FAR = 0.05
-"""KL of an update beyond which gains and slope, which are of first order, say little; the controller's limit, too."""
-STAGES = ("first", "middle", "last")
-_TWO_THIRDS = ("first two thirds", "last two thirds")
-_LENGTHEN = "Try a larger learning rate, × 1.5 to 2, or `--scheduler hindsight`."
-_NOT_THE_RATE = "Try a larger KL limit; a larger learning rate would only end updates sooner."
-_STOPPED = "A KL stop ends most updates early ({done:.2g} of {epochs:.2g} epochs on average). " + _NOT_THE_RATE
-_LAGS = "Try a larger learning rate for the critic, rewards divided by their scale, or `--scheduler hindsight`."
-LAG = 1.0
-"""How much further a critic's updates should go, as a share of them, before it is said to lag: twice as far in all."""
-_SHORTEN = "Try a smaller learning rate, ÷ 2, fewer epochs, or `--scheduler hindsight`."
-
-
-@dataclass(frozen=True)
-class Mean:
-    """A mean over updates with its standard error."""
-
-    value: float
-    error: float
-    updates: int = 0
-
-    @classmethod
-    def of(cls, values: Floats) -> Mean:
-        """Return mean and standard error of what is finite; of fewer than two values there is none."""
-        known = values[np.isfinite(values)]
-        if len(known) < 2:
-            return cls(math.nan, math.nan)
-        return cls(float(known.mean()), float(known.std(ddof=1)) / math.sqrt(len(known)), len(known))
-
-    @property
-    def sure(self) -> float:
-        """How far it is from 0 as a standard normal deviate, which few updates make small; 0 where there is none."""
-        return Estimate(self.value, self.error, max(1, self.updates - 1)).z
-
-    def text(self) -> str:
-        """Return the mean and its error in per cent."""
-        return f"{100 * self.value:.2f} ± {100 * self.error:.2f} %"
+AIMED_KL = 0.01
+"""KL that a learning rate is aimed at where the KL alone says that updates are too short or too long."""
+MAX_SLOPE_CHANGE = 2.0
+"""Factor on the learning rate that slopes ask for at most: a step twice as long is the longest one measured."""
+RAISE_WITHOUT_KL = 1.5
+"""Factor on the learning rate where slopes ask for more and the KL is unknown."""
+MAX_RAISE, MAX_CUT = 4.0, 10.0
+"""Largest factor and divisor of the learning rate in one piece of advice."""
+MAX_RATE = 0.01
+"""Learning rate above which none is recommended: tanh layers saturate whatever the KL is."""
+EPOCHS_EXPONENT = 0.7
+"""Rate × (K/k)^0.7 keeps the KL with k instead of K epochs: with K=3 it was 0.002, with K=10 0.011."""
+MIN_CRITIC_LAG = 1.0
+"""Share by which a critic's updates should go further before it counts as lagging: twice as far in all."""
+MIN_EXPLAINED_VARIANCE = 0.1
+"""Explained variance of the returns below which advantages are mostly noise."""
+VARIED_RETURNS = -0.25
+"""Explained variance below which returns hardly vary: no reward was found yet, or the task is solved."""
+MIN_KL_JUMP = 5.0
+"""Factor over the median KL before it from which the KL of an update counts as a jump."""
+MIN_LOST_SHARE = 0.5
+"""Share of its rise that a return must lose, and not win back, to count as collapsed."""
+MIN_RISE = 2.0
+"""Times the range of a random walk with the same steps that the rise before a collapse must exceed."""
+EMPTY: Floats = np.zeros(0)
+AVERAGE = "average"
+"""Stage of a finding that holds for the run on average, and for no third of it alone."""
 
 
 @dataclass(frozen=True)
-class Finding:
-    """What some updates of a run say."""
+class Recommendation:
+    """A finding and what to do about it."""
 
-    updates: int
-    """updates that were judged"""
-    direction: Direction = "unknown"
-    slope: Mean = Mean(math.nan, math.nan)
-    """mean z of the slopes"""
-    kl: float = math.nan
-    """median KL of the updates; NaN where it is not known"""
-    gain: Mean = Mean(math.nan, math.nan)
-    longer: Mean = Mean(math.nan, math.nan)
-    """what a step twice as long would have gained beyond the one taken"""
-    shorter: Mean = Mean(math.nan, math.nan)
-    """what half a step would have gained beyond the one taken"""
-    epochs: int = 0
-    """epochs of most updates"""
-    enough: int = 0
-    """the epoch after which nothing is gained; 0 where that is not known"""
-    rest: Mean = Mean(math.nan, math.nan)
-    """what the epochs after it gained"""
+    finding: Finding
+    action: Action = "keep"
+    factor: float = 1.0
+    """multiplies the learning rate, the epochs or the KL limit; 1 for other actions"""
+    stage: str = WHOLE
+    """part of the run that shows it"""
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    """measured numbers behind it, and the new learning rate or epochs, where known"""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """The findings over a whole run and by thirds of it, and what they come to in words."""
+    """Recommendations, and the numbers of the run and of its thirds that they follow from."""
 
-    whole: Finding
-    stages: tuple[Finding, ...]
-    sentences: tuple[str, ...]
+    recommendations: tuple[Recommendation, ...]
+    whole: Stage
+    stages: tuple[Stage, ...]
+    host: str = "trainer"
+    """whose options the text names (`adept.hindsight.advice_text.HOSTS`)"""
+    notes: tuple[str, ...] = ()
+    """sentences that the host adds"""
+
+    def factor(self, action: Action) -> float:
+        """Return the factor that an action is recommended with; 1 where it is not recommended."""
+        return next((each.factor for each in self.recommendations if each.action == action), 1.0)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The advice in words, in those of its host."""
+        return advice_text.sentences(self, self.host)
 
     @property
     def headline(self) -> str:
-        """The finding on the last third that says something, in a few words; empty where none does."""
-        for found in reversed(self.stages):
-            if found.direction != "unknown":
-                said = {"short": "stop short", "over": "overshoot", "right": "about right"}[found.direction]
-                return f"{said} (slope z {found.slope.value:+.1f} ± {found.slope.error:.1f})"
-        return ""
+        """The direction of the last third that has one, or of the run, in a few words; empty where none has."""
+        return advice_text.headline(self)
 
     def __str__(self) -> str:
-        return " ".join(self.sentences)
-
-    def calling(self, call: str, compute: str) -> Advice:
-        """Return the same advice with other calls in place of the command line's `--scheduler hindsight`."""
-        flags = {
-            "`--scheduler hindsight --optimize-for compute`": f"`{compute}`",
-            "`--scheduler hindsight`": f"`{call}`",
-        }
-        sentences = self.sentences
-        for flag, instead in flags.items():
-            sentences = tuple(sentence.replace(flag, instead) for sentence in sentences)
-        return replace(self, sentences=sentences)
+        return advice_text.render(self, self.host)
 
 
-def advise(columns: Columns, *, epoch_flops: float | None = None) -> Advice:
-    """Return what the columns of a run say of its updates: direction, epochs, waste and what to try.
+def advise(
+    columns: Mapping[str, npt.ArrayLike],
+    *,
+    host: str = "trainer",
+    epoch_flops: float | None = None,
+    rewards_scaled: bool = False,
+) -> Advice:
+    """Return what the columns of a run, one value per iteration, say of its updates and what to change.
 
-    Units of gains: per cent of a standard deviation of the advantage. Columns that are missing or empty are left out of
-    account. `epoch_flops` is the cost of one epoch, for the waste in FLOPs. A column `lr_scale` says that a controller
-    already sets the learning rate: then nothing is recommended, and the scale is told instead.
+    All columns are optional: `kl` of an update as `approx_kl_last_epoch` (in its own row) or `update_kl` (in the next
+    row); `slope_z`, `update_gain`, `gain/…`, `critic_slope`, `critic_slope_z` as monitoring writes them; `epochs`,
+    `epochs_done`, `update_seconds`; `learning_rate` (the end of a falling schedule is left out); `explained_variance`;
+    `score` (a return, for collapses); `iteration`. A column `lr_scale` says that a controller sets the learning rate:
+    then nothing is recommended.
+
+    Args:
+        columns: numbers of the run by name.
+        host: whose options the text names, a key of `adept.hindsight.advice_text.HOSTS`.
+        epoch_flops: FLOPs of one epoch, to say what idle epochs cost.
+        rewards_scaled: rewards are divided by their scale already.
     """
-    table = {name: np.asarray(values, np.float64).ravel() for name, values in columns.items()}
-    judged = np.flatnonzero(np.isfinite(table.get("slope_z", np.zeros(0))))
-    parts = np.array_split(judged, len(STAGES))
-    whole, *thirds = _without_blown_up([_finding(table, rows) for rows in (judged, *parts)])
-    stages = tuple(thirds)
-    if whole.updates < FEWEST:
-        said = {0: "No update was", 1: "Only 1 update was"}.get(len(judged), f"Only {len(judged)} updates were")
-        return Advice(whole, stages, (f"{said} judged: too few to say anything.",))
-    lr_scales = table.get("lr_scale", np.zeros(0))
-    lr_scale = float(lr_scales[-1]) if len(lr_scales) else None
-    sentences = _on_direction(table, parts, whole, stages, lr_scale)
-    sentences = [_where_stopped(table, sentence) for sentence in sentences]
-    rate_said = any(each.endswith((_LENGTHEN, _SHORTEN, _NOT_THE_RATE)) for each in sentences)
-    sentences += _on_epochs(table, whole, epoch_flops, lr_scale, rate_said=rate_said)
-    sentences += _on_critic(table, parts) if lr_scale is None else []
-    return Advice(whole, stages, tuple(sentences) or (f"{whole.updates} judged updates say nothing clear.",))
-
-
-def _on_critic(table: Mapping[str, Floats], parts: Sequence[npt.NDArray[np.int64]]) -> list[str]:
-    """Say in which thirds of the run the critic lags so much that twice as long a step would have been right."""
-    if not {"critic_slope", "critic_slope_z"} <= table.keys():
-        return []
-    lagging, slopes, lags = [], [], []
-    for stage, rows in zip(STAGES, parts, strict=True):
-        known = rows[np.isfinite(table["critic_slope_z"][rows])]
-        slope, lag = table["critic_slope_z"][known], table["critic_slope"][known]
-        if len(known) >= FEWEST_OF_THIRD and _mean(slope).sure > SURE and np.median(lag) >= LAG:
-            lagging.append(stage)
-            slopes.append(slope)
-            lags.append(lag)
-    if not lagging:
-        return []
-    when = "" if len(lagging) == len(STAGES) else f"in the {' and '.join(lagging)} third of the run "
-    found, factor = _mean(np.concatenate(slopes)), 1 + np.median(np.concatenate(lags))
-    text = f"{when}the critic lags: its updates should be {factor:.2g} times as long"
-    return [f"{text[0].upper()}{text[1:]} (mean slope z {found.value:+.2f} ± {found.error:.2f}). {_LAGS}"]
-
-
-def _where_stopped(table: Mapping[str, Floats], sentence: str) -> str:
-    """Return a sentence with other advice where a KL stop ends most updates: longer steps would end them sooner."""
-    if "epochs_done" not in table or "epochs" not in table or not sentence.endswith(_LENGTHEN):
-        return sentence
-    asked, done = table["epochs"], table["epochs_done"]
-    known = np.isfinite(asked) & np.isfinite(done)
-    if not known.any() or np.mean(done[known] < asked[known] - 0.01) <= 0.5:
-        return sentence
-    instead = _STOPPED.format(done=done[known].mean(), epochs=asked[known].mean())
-    return f"{sentence.removesuffix(_LENGTHEN)}{instead}"
-
-
-def _finding(table: Mapping[str, Floats], rows: npt.NDArray[np.int64]) -> Finding:
-    """Return what the updates judged at some rows say."""
-    if len(rows) < FEWEST_OF_THIRD:
-        return Finding(len(rows))
-    slope = _mean(table["slope_z"][rows])
-    gain = table.get("update_gain", np.full(len(table["slope_z"]), np.nan))
-    longer, shorter = (
-        _mean((table[name] - gain)[rows]) if name in table else Mean(math.nan, math.nan)
-        for name in ("gain/x2", "gain/x0.5")
-    )
-    found = Finding(len(rows), slope=slope, kl=_kl(table, rows), gain=_mean(gain[rows]), longer=longer, shorter=shorter)
-    return replace(_with_epochs(found, table, rows), direction=_direction(found))
-
-
-def _without_blown_up(findings: list[Finding]) -> list[Finding]:
-    """Return the whole run's finding and those of its thirds, less the advice to lengthen steps that blow up later.
-
-    Steps may seem short, and still a later third has a KL that is too large for any judgement.
-    """
-
-    def lengthened(number: int, found: Finding) -> bool:
-        later = findings[max(2, number + 1) :]  # for the whole run: the second and the last third
-        return found.direction == "short" and any(each.kl > FAR for each in later)
-
-    return [
-        replace(found, direction="unknown") if lengthened(number, found) else found
-        for number, found in enumerate(findings)
-    ]
-
-
-def _direction(found: Finding) -> Direction:
-    """Say whether updates stop short or overshoot, where both the slope and the gains say it."""
-    slope, gain, longer, shorter = found.slope, found.gain, found.longer, found.shorter
-    known = not math.isnan(longer.value)
-    if found.kl > FAR:
-        return "over"
-    if slope.sure > SURE:
-        worthwhile = longer.sure > CLEAR and longer.value > WORTHWHILE * abs(gain.value)
-        return "short" if worthwhile or not known else "right" if gain.sure > SURE else "unknown"
-    if slope.sure < -SURE or gain.sure < -SURE or shorter.sure > SURE:
-        return "over"
-    settled = not known or longer.value < WORTHWHILE * abs(gain.value)
-    return "right" if gain.sure > SURE and settled else "unknown"
-
-
-def _kl(table: Mapping[str, Floats], rows: npt.NDArray[np.int64]) -> float:
-    """Return the median KL of the updates judged at some rows: as judged there, or as the row above recorded it."""
-    if "update_kl" in table:
-        kls = table["update_kl"][rows]
-    elif "approx_kl_last_epoch" in table:
-        kls = table["approx_kl_last_epoch"][rows[rows > 0] - 1]
+    table = read(columns)
+    if not advice_text.host_named(host).usual_kl and not _known_median(table.get("kl", EMPTY)) > MAX_FIRST_ORDER_KL:
+        table = {name: values for name, values in table.items() if name != "kl"}
+    rows = scheduled_rows(table)
+    parts = thirds(rows)
+    found = stage(WHOLE, table, rows), [stage(name, table, part) for name, part in zip(STAGE_NAMES, parts, strict=True)]
+    whole, stages = without_blown_up(*found)
+    if whole.updates < MIN_UPDATES:
+        whole, *rest = (_by_kl_alone(each) for each in (whole, *stages))
+        stages = tuple(rest)
+    collapse = _collapse(table)
+    if collapse is not None:
+        recommended = [collapse]
     else:
-        return math.nan
-    known = kls[~np.isnan(kls)]  # an infinite one is known
-    return float(np.median(known)) if len(known) else math.nan
+        low = _is_low(whole, stages)
+        groups = [replace(whole, direction="short")] if low else _groups(table, parts, whole, stages)
+        recommended = _on_steps(table, whole, groups, low=low, epoch_flops=epoch_flops)
+        recommended += _on_critic(table, parts, whole, stages, recommended, host, rewards_scaled)
+        whole = groups[0] if low else whole
+    if "lr_scale" in table and len(table["lr_scale"]):
+        recommended = _controlled(recommended, float(table["lr_scale"][-1]))
+    if not recommended:
+        kind: Finding = "few-updates" if whole.updates < MIN_UPDATES else "nothing-clear"
+        recommended = [Recommendation(kind, numbers=_finite({"updates": whole.updates, "kl": whole.kl}))]
+    return Advice(tuple(recommended), whole, stages, host)
 
 
-def _with_epochs(found: Finding, table: Mapping[str, Floats], rows: npt.NDArray[np.int64]) -> Finding:
-    """Add the epoch from which on nothing is gained, from paired differences of gains within the same updates.
+def _by_kl_alone(found: Stage) -> Stage:
+    return replace(found, direction="over" if found.kl > MAX_FIRST_ORDER_KL else "unknown", enough=0)
 
-    The rows judge the update before them: epochs come from the row above.
+
+def _is_low(whole: Stage, stages: Sequence[Stage]) -> bool:
+    """Return whether the KL is below the usual from the beginning, and slopes do not contradict.
+
+    A KL that is small at the end alone is no sign: on a solved task there is little left to change.
     """
-    done = table.get("epochs_done", table.get("epochs"))
-    if done is None or "update_gain" not in table:
-        return found
-    rows = rows[rows > 0]
-    rows = rows[np.isfinite(done[rows - 1])]
-    if not len(rows):
-        return found
-    made = done[rows - 1]
-    epochs = int(np.median(made))
-    same = rows[made == epochs]
-    marked = [epoch for epoch in sorted(map(_epoch_of, table)) if 0 < epoch < epochs]
-    paths = {epoch: table[f"gain/{epoch}"][same] for epoch in marked} | {epochs: table["update_gain"][same]}
-    for epoch in marked:
-        gained = _mean(paths[epoch])
-        later = [_mean(paths[other] - paths[epoch]) for other in paths if other > epoch]
-        # Absence of a gain is said where even the upper ends of the intervals are small.
-        if gained.sure > CLEAR and all(each.value + ABSENT * each.error < REST * gained.value for each in later):
-            return replace(found, epochs=epochs, enough=epoch, rest=later[-1])
-    return replace(found, epochs=epochs)
+    contradicted = any(each.direction in ("over", "right") for each in (whole, *stages))
+    return whole.kl < USUAL_KL[0] and not stages[0].kl >= USUAL_KL[0] and not contradicted
 
 
-def _on_direction(
-    table: Mapping[str, Floats], parts: Sequence[npt.NDArray[np.int64]], whole: Finding, stages: tuple[Finding, ...],
-    lr_scale: float | None,
-) -> list[str]:  # fmt: skip
-    """Return one sentence on the whole run, or one for thirds that say the same where others do not."""
-    known = {stage.direction for stage in stages} - {"unknown"}
+def _groups(table: Table, parts: Sequence[Rows], whole: Stage, stages: Sequence[Stage]) -> list[Stage]:
+    """Return the whole run where its direction holds in every third, else neighbouring thirds of the same direction."""
+    known = {each.direction for each in stages} - {"unknown"}
     if whole.direction != "unknown" and known <= {whole.direction} and _lasts(whole, stages):
-        return [_direction_text(whole, "Updates", lr_scale)]
-    sentences = []
-    for direction, group in itertools.groupby(range(len(stages)), key=lambda number: stages[number].direction):
-        numbers = list(group)
+        return [whole]
+    groups = []
+    for direction, members in itertools.groupby(range(len(stages)), key=lambda number: stages[number].direction):
+        numbers = list(members)
         if direction != "unknown":
-            found = replace(_finding(table, np.concatenate([parts[number] for number in numbers])), direction=direction)
             first = numbers[0]
-            when = {1: f"the {STAGES[first]} third", 2: f"the {_TWO_THIRDS[min(first, 1)]}", 3: "every third"}[
-                len(numbers)
-            ]
-            sentences.append(_direction_text(found, f"In {when} of the run updates", lr_scale))
-    if not sentences and whole.direction != "unknown":
-        on_average = _direction_text(whole, "On average over the run updates", lr_scale, try_it=False)
-        sentences.append(f"{on_average} No third of it alone shows this.")
-    return sentences
+            names = (STAGE_NAMES[first], "first two thirds" if first == 0 else "last two thirds", "every third")
+            rows = np.concatenate([parts[number] for number in numbers])
+            groups.append(replace(stage(names[len(numbers) - 1], table, rows), direction=direction))
+    if not groups and whole.direction != "unknown":
+        groups = [replace(whole, name=AVERAGE)]
+    return groups
 
 
-def _lasts(whole: Finding, stages: tuple[Finding, ...]) -> bool:
-    """Say whether what the whole run says on average holds in every third, at least by its sign.
+def _lasts(whole: Stage, stages: Sequence[Stage]) -> bool:
+    """Return whether the direction of the whole run holds in every third, at least by its sign.
 
-    Updates that stopped short must still do so at the end: on a solved task they did once.
+    Updates that are short must still be so at the end: on a solved task they were at the beginning.
     """
-    judged = [stage for stage in stages if stage.updates >= FEWEST_OF_THIRD]
+    judged = [each for each in stages if each.updates >= MIN_STAGE_UPDATES]
     if not judged or whole.direction == "right":
         return True
     if whole.direction == "short":
-        return all(stage.slope.value > 0 for stage in judged) and judged[-1].slope.sure >= CLEAR
-    return all(stage.slope.value < 0 or stage.gain.value < 0 or stage.kl > FAR for stage in judged)
+        last = judged[-1].slope.deviates >= MIN_SECOND_DEVIATES
+        return last and all(each.slope.value > 0 for each in judged)
+    return all(each.slope.value < 0 or each.gain.value < 0 or each.kl > MAX_FIRST_ORDER_KL for each in judged)
 
 
-def _direction_text(found: Finding, subject: str, lr_scale: float | None, *, try_it: bool = True) -> str:
-    slope = f"mean slope z {found.slope.value:+.2f} ± {found.slope.error:.2f} over {found.updates} updates"
-    known = not math.isnan(found.gain.value)
-    gain = f": they gain {found.gain.text()} of a standard deviation of the advantage" if known else ""
-    if found.direction == "short":
-        further = "" if math.isnan(found.longer.value) else f"; a step twice as long would add {found.longer.text()}"
-        return f"{subject} stop short ({slope}){gain}{further}.{_next(lr_scale, _LENGTHEN if try_it else '')}"
-    if found.direction == "over":
-        half = f"; half the step would add {found.shorter.text()}" if found.shorter.sure > CLEAR else ""
-        if found.kl > FAR:
-            slope, half = f"median KL {found.kl:.2g}, {slope}", f"; above a KL of {FAR} such estimates say little"
-        return f"{subject} overshoot ({slope}){gain}{half}.{_next(lr_scale, _SHORTEN if try_it else '')}"
-    return f"{subject} are about as long as they should be ({slope}){gain}."
+def _on_steps(
+    table: Table, whole: Stage, groups: Sequence[Stage], *, low: bool, epoch_flops: float | None
+) -> list[Recommendation]:
+    """Return what the length of updates and their epochs come to: at most one change of the rate and one of epochs."""
+    recommended = [_on_length(group, low=low) for group in groups]
+    directions = {group.direction for group in groups if group.name != AVERAGE}
+    fewer = 0 if low or whole.kl > MAX_FIRST_ORDER_KL else _fewer_epochs(whole)
+    shortened = (whole.epochs / fewer) ** EPOCHS_EXPONENT if fewer else 1.0
+    kept_distance = shortened if fewer and whole.rest.value >= 0 else 1.0
+    if directions >= {"short", "over"}:
+        recommended[-1] = replace(recommended[-1], action="hindsight")
+    elif directions & {"short", "over"}:
+        number = next(number for number, group in enumerate(groups) if group.direction in ("short", "over"))
+        factor = _rate_factor(groups[number], recommended[number].finding)
+        factor = factor * kept_distance if "short" in directions else min(1.0, factor * shortened)
+        recommended[number] = _with_rate(recommended[number], table, factor)
+    elif kept_distance > 1 and not whole.kl > USUAL_KL[1]:
+        change = _with_rate(Recommendation("fewer-epochs"), table, kept_distance)
+        recommended += [change] if change.action != "keep" else []
+    if fewer:
+        place = len(recommended) - (recommended[-1].finding == "fewer-epochs" if recommended else 0)
+        recommended.insert(place, _on_epochs(table, whole, fewer, epoch_flops))
+    return recommended
 
 
-def _next(lr_scale: float | None, instead: str) -> str:
-    """Return what a controller did, or else what to try."""
-    said = instead if lr_scale is None else f"The controller's scale is {lr_scale:.2g} at the end."
-    return f" {said}" if said else ""
+def _on_length(group: Stage, *, low: bool) -> Recommendation:
+    """Return the finding on the length of a stage's updates."""
+    kinds: dict[str, Finding] = {"short": "stop-short", "over": "overshoot", "right": "right-length"}
+    finding: Finding = "low-kl" if low else "high-kl" if group.kl > MAX_FIRST_ORDER_KL else kinds[group.direction]
+    numbers: dict[str, float] = {"updates": group.updates, "kl": group.kl}
+    for name in ("slope", "gain", "longer", "shorter"):
+        mean = getattr(group, name)
+        numbers |= {name: mean.value, f"{name}_error": mean.error}
+    if not group.shorter.deviates > MIN_SECOND_DEVIATES:
+        del numbers["shorter"], numbers["shorter_error"]
+    return Recommendation(finding, stage=group.name, numbers=_finite(numbers))
 
 
-def _on_epochs(
-    table: Mapping[str, Floats], found: Finding, epoch_flops: float | None, lr_scale: float | None, *, rate_said: bool
-) -> list[str]:
-    if not found.enough:
-        return []
-    first, last = found.enough + 1, found.epochs
-    which = f"Epoch {last} adds" if first == last else f"Epochs {first} to {last} add"
-    done = table["epochs_done"] if "epochs_done" in table else table["epochs"]
-    wasted = np.maximum(done - found.enough, 0)
-    waste = []
+def _rate_factor(group: Stage, finding: Finding) -> float:
+    """Return the factor on the learning rate that brings the KL where it should be: KL grows as its square."""
+    if finding == "overshoot":
+        return 1 / MAX_SLOPE_CHANGE
+    if finding == "high-kl":
+        return math.sqrt(AIMED_KL / group.kl)
+    if math.isnan(group.kl):
+        return RAISE_WITHOUT_KL
+    by_slope = MAX_SLOPE_CHANGE**2 * group.kl if group.slope.deviates > MIN_DEVIATES else 0.0
+    return math.sqrt(min(max(AIMED_KL, by_slope), USUAL_KL[1]) / max(group.kl, 1e-12))
+
+
+def _with_rate(recommended: Recommendation, table: Table, factor: float) -> Recommendation:
+    """Return a recommendation with its bounded factor on the learning rate, or on the limit that ends updates early."""
+    factor = min(MAX_RAISE, max(1 / MAX_CUT, factor))
+    stopped = _stopped(table)
+    if factor > MIN_CHANGE and stopped:
+        return replace(recommended, action="kl-limit", factor=factor**2, numbers={**recommended.numbers, **stopped})
+    rate = _scheduled_rate(table)
+    if factor > 1 and not math.isnan(rate):
+        factor = min(factor, max(1.0, MAX_RATE / rate))
+    if 1 / MIN_CHANGE < factor < MIN_CHANGE:
+        return recommended
+    numbers = _finite({**recommended.numbers, "learning_rate": rate * factor})
+    return replace(recommended, action="learning-rate", factor=factor, numbers=numbers)
+
+
+def _scheduled_rate(table: Table) -> float:
+    """Return the largest learning rate of the host's own schedule; NaN where it is not known."""
+    rates = table.get("learning_rate", EMPTY)
+    return float(np.nanmax(rates)) if np.isfinite(rates).any() else math.nan
+
+
+def _stopped(table: Table) -> dict[str, float]:
+    """Return the mean epochs done and asked for, where a KL stop ends most updates early; else nothing."""
+    if "epochs" not in table or "epochs_done" not in table:
+        return {}
+    asked, done = table["epochs"], table["epochs_done"]
+    known = np.isfinite(asked) & np.isfinite(done)
+    if not known.any() or np.mean(done[known] < asked[known] - 0.01) <= 0.5:
+        return {}
+    return {"epochs_done": float(done[known].mean()), "epochs": float(asked[known].mean())}
+
+
+def _fewer_epochs(whole: Stage) -> int:
+    """Return how many epochs to try instead; 0 where all of them gain.
+
+    Epochs share the optimiser's state, so that a run with the first ones alone is another run: where the others do not
+    lose, half of them come first.
+    """
+    if not whole.enough:
+        return 0
+    loses = whole.rest.deviates < -MIN_SECOND_DEVIATES
+    return whole.enough if loses else max(whole.enough, math.ceil(whole.epochs / 2))
+
+
+def _on_epochs(table: Table, whole: Stage, fewer: int, epoch_flops: float | None) -> Recommendation:
+    """Return the epochs that gain nothing, their cost, and how many to use."""
+    numbers = {
+        "first": whole.enough + 1, "epochs": whole.epochs, "new_epochs": fewer, "rest": whole.rest.value,
+        "rest_error": whole.rest.error,
+    }  # fmt: skip
+    done = table.get("epochs_done", table.get("epochs", EMPTY))
+    idle = np.maximum(done - whole.enough, 0)
     if "update_seconds" in table:
         seconds = table["update_seconds"]
-        share = np.divide(wasted, done, out=np.zeros_like(done), where=done > 0)
-        lost, whole = float(np.nansum(seconds * share)), float(np.nansum(seconds))
-        waste.append(f"{lost:.0f} of {whole:.0f} s of updates")
+        share = np.divide(idle, done, out=np.zeros_like(done), where=done > 0)
+        numbers |= {"idle_seconds": float(np.nansum(seconds * share)), "update_seconds": float(np.nansum(seconds))}
     if epoch_flops is not None:
-        waste.append(f"{epoch_flops * float(np.nansum(wasted)):.2g} FLOPs")
-    cost = f" They took {' and '.join(waste)}." if waste else ""
-    said = f"{which} {found.rest.text()} to what the first {found.enough} gain.{cost}"
-    if lr_scale is not None:
-        return [said]
-    # Epochs share the optimiser's state, so that a run with the first ones alone is another run: where the others do
-    # not lose, half of them come first.
-    fewer = found.enough if found.rest.sure < -CLEAR else max(found.enough, -(-found.epochs // 2))
-    # Fewer epochs move less: where the rest does not lose, a larger learning rate makes up for it.
-    larger = found.rest.value >= 0 and found.direction != "over" and not rate_said
-    rate = f" with the learning rate × {found.epochs / fewer:.2g}" if larger else ""
-    epochs = f"{fewer} epoch{'s' if fewer > 1 else ''}{' as well' if rate_said else rate}"
-    return [f"{said} Try {epochs}, or `--scheduler hindsight --optimize-for compute`."]
+        numbers["idle_flops"] = epoch_flops * float(np.nansum(idle))
+    return Recommendation("idle-epochs", "epochs", fewer / whole.epochs, numbers=_finite(numbers))
 
 
-def _mean(values: Floats) -> Mean:
-    """Return the mean of values that are enough for a third of a run; of fewer, none."""
-    found = Mean.of(values)
-    return found if found.updates >= FEWEST_OF_THIRD else Mean(math.nan, math.nan)
+def _on_critic(
+    table: Table, parts: Sequence[Rows], whole: Stage, stages: Sequence[Stage], before: Sequence[Recommendation],
+    host: str, rewards_scaled: bool,
+) -> list[Recommendation]:  # fmt: skip
+    """Return whether the critic explains nothing, and in which thirds it lags by at least the update itself."""
+    scalable = bool(advice_text.host_named(host).scale_rewards) and not rewards_scaled
+    action: Action = "scale-rewards" if scalable else "hindsight"
+    if any(each.action == "learning-rate" and each.factor > 1 for each in before):
+        action = "keep"  # a larger learning rate is the critic's, too: one change at a time
+    recommended = []
+    explained = [each.explained_variance for each in (whole, *stages) if not math.isnan(each.explained_variance)]
+    known = int(np.isfinite(table.get("explained_variance", EMPTY)).sum())
+    if known >= MIN_UPDATES and max(explained) < MIN_EXPLAINED_VARIANCE:
+        numbers = {"explained_variance": whole.explained_variance}
+        varied = whole.explained_variance >= VARIED_RETURNS
+        recommended.append(Recommendation("unexplained-returns", action if varied else "keep", numbers=numbers))
+        action = "keep"
+    lagging = [
+        number for number, each in enumerate(stages)
+        if each.critic_slope.deviates > MIN_DEVIATES and each.critic_lag >= MIN_CRITIC_LAG
+    ]  # fmt: skip
+    if lagging:
+        found = stage(WHOLE, table, np.concatenate([parts[number] for number in lagging]))
+        thirds_named = " and ".join(STAGE_NAMES[number].removesuffix(" third") for number in lagging)
+        name = WHOLE if len(lagging) == len(stages) else f"{thirds_named} third"
+        numbers = {"length": 1 + found.critic_lag, "slope": found.critic_slope.value,
+                   "slope_error": found.critic_slope.error}  # fmt: skip
+        recommended.append(Recommendation("critic-lags", action, stage=name, numbers=numbers))
+    return recommended
 
 
-def _epoch_of(column: str) -> int:
-    """Return k of a column gain/k, else 0."""
-    kind, _, epoch = column.partition("/")
-    return int(epoch) if kind == "gain" and epoch.isdigit() else 0
+def _controlled(recommended: Sequence[Recommendation], scale: float) -> list[Recommendation]:
+    """Return the findings on a run whose learning rate a controller sets, without anything to do about them."""
+    critic = ("unexplained-returns", "critic-lags", "fewer-epochs")
+    told = [replace(each, action="keep", factor=1.0) for each in recommended if each.finding not in critic]
+    off = any(each.finding in ("low-kl", "high-kl", "stop-short", "overshoot", "collapse") for each in told)
+    return [*told, Recommendation("controlled", numbers={"lr_scale": scale})] if off else told
+
+
+def _collapse(table: Table) -> Recommendation | None:
+    """Return the update with a jump of the KL after which the return lost half of its rise for good, if there is one.
+
+    The score is a mean over the last episodes, so that it may still rise after the jump: the jump is looked for as long
+    before the peak as the fall takes after it.
+    """
+    scores, kls = table.get("score", EMPTY), table.get("kl", EMPTY)
+    known = np.flatnonzero(np.isfinite(scores))
+    if len(known) < MIN_UPDATES or len(kls) != len(scores):
+        return None
+    values = scores[known]
+    best = int(values.argmax())
+    rise, lowest = values[best] - values[0], values[best] - MIN_LOST_SHARE * (values[best] - values[0])
+    end = float(np.median(values[-max(1, len(values) // 10) :]))
+    walk = float(np.diff(values[: best + 1]).std()) * math.sqrt(best) if best else math.inf
+    fallen = np.flatnonzero(values[best:] < lowest)
+    if not rise > MIN_RISE * walk or not end < lowest or not len(fallen):
+        return None
+    peak, fall = int(known[best]), int(known[best + fallen[0]])
+    usual = _known_median(kls[: peak + 1])
+    first = max(0, 2 * peak - fall)
+    jumps = first + np.flatnonzero(kls[first:fall] > max(MAX_FIRST_ORDER_KL, MIN_KL_JUMP * usual))
+    if not len(jumps):
+        return None
+    row = int(jumps[0])
+    between = math.sqrt(usual * min(float(kls[row]), 1e12))  # a rate for the jump alone would be too small before it
+    factor = min(1 / MAX_SLOPE_CHANGE, math.sqrt(AIMED_KL / between))
+    iteration = float(table["iteration"][row]) if "iteration" in table else row + 1.0
+    numbers = {"iteration": iteration, "kl": float(kls[row]), "usual_kl": usual, "best": float(values[best]),
+               "end": end}  # fmt: skip
+    return _with_rate(Recommendation("collapse", numbers=_finite(numbers)), table, factor)
+
+
+def _known_median(values: Floats) -> float:
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if len(known) else math.nan
+
+
+def _finite(numbers: Mapping[str, float]) -> dict[str, float]:
+    """Return the numbers that are known, as JSON can hold them."""
+    return {name: float(value) for name, value in numbers.items() if math.isfinite(value)}

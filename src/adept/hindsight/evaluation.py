@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 Copied = TypeVar("Copied")
+GAINS_EVERY = 5
+"""Updates between two whose gains are measured, unless told otherwise."""
 LENGTHS = (0.5, 1.5, 2.0)
 """Lengths of the step whose gain is estimated beside that of the one taken."""
 PIECE = 2**22
@@ -207,7 +209,10 @@ class Evaluator(Generic[Copied]):
         self.marked[epoch] = self._weights.copy()
 
     def evaluate(self, rows: Rows, *, gains: bool = True) -> Feedback | None:
-        """Return the slopes of the last update, and its gains if asked for; None where `begin` was not called."""
+        """Return slopes and KL of the last update, and its gains if asked for; None where `begin` was not called.
+
+        The KL is to second order, from the slope's passes, also where gains are measured: these change no other number.
+        """
         start = self.start
         if start is None:
             return None
@@ -239,7 +244,6 @@ class Evaluator(Generic[Copied]):
                 update_gain=over_start(deployed),
                 gain_by_epoch={epoch: over_start(passed(at(copied))) for epoch, copied in self.marked.items()},
                 gain_by_length={length: over_start(passed(interpolate(start, length))) for length in lengths},
-                kl=kl(deployed, before),
             )
         return (
             found if rows.critic is None else replace(found, critic_slope=self._critic_slope(rows.critic, rows.groups))

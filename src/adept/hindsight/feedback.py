@@ -28,7 +28,7 @@ class Feedback:
     gain_by_length: Mapping[float, Estimate] = field(default_factory=dict)
     """gain of θ₀ + α(θ_d - θ₀) over θ₀"""
     kl: float | None = None
-    """KL of the last epoch where the loop measures it, else KL(π_d ‖ π₀) on the rows of the next rollout"""
+    """KL of the last epoch where the loop measures it, else of the update on the next rollout, to second order"""
     clip_fraction: float | None = None
     """of the last epoch"""
     epochs_done: int | None = None

@@ -106,7 +106,7 @@ class AdeptLearner(PPOTorchLearner):
         """Build as usual, with a engine of this learner's own."""
         super().build()
         settings = copy.deepcopy(self.config.learner_config_dict[SCHEDULER])
-        self.engine = Engine(settings.pop("given"), call='attach(config, "hindsight")', pool=self._pooled, **settings)
+        self.engine = Engine(settings.pop("given"), host="rllib", pool=self._pooled, **settings)
         self._evaluated_modules = torch.nn.ModuleList(
             module.unwrapped() for _, module in self.module.items() if isinstance(module.unwrapped(), torch.nn.Module)
         )

@@ -47,7 +47,7 @@ def attach(runner: OnPolicyRunner, scheduler: Any = None, *, verbose: int = 1, *
         )
     if hasattr(runner, PREFIX):
         raise ValueError("this runner has a scheduler already, one is allowed; build a new runner")
-    engine = Engine(scheduler, **{"call": 'attach(runner, "hindsight")', **options})
+    engine = Engine(scheduler, **{"host": "rsl_rl", **options})
     if engine.controls and algorithm.is_multi_gpu:
         raise ValueError(
             "this run has several processes, and each would make its own choice; choices are made in runs of one "

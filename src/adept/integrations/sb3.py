@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from adept.engine import GAINS_EVERY, MAX_ROWS, Engine
+from adept.engine import MAX_ROWS, Engine
 from adept.hindsight.advice import Advice
-from adept.hindsight.evaluation import ModuleWeights, Rows, Weights
+from adept.hindsight.evaluation import GAINS_EVERY, ModuleWeights, Rows, Weights
 from adept.integrations import contract
 from adept.rules import Rule
 
@@ -38,6 +38,12 @@ def mean_return(model: Any) -> float:
     if normalize is not None and normalize.norm_reward:
         mean *= math.sqrt(float(normalize.ret_rms.var) + normalize.epsilon)
     return mean
+
+
+def _score(model: Any) -> float | None:
+    """Return the mean return of the last episodes, once one ended."""
+    returns = [episode["r"] for episode in model.ep_info_buffer or ()]
+    return float(sum(returns)) / len(returns) if returns else None
 
 
 class AdeptCallback(BaseCallback):
@@ -74,9 +80,7 @@ class AdeptCallback(BaseCallback):
         rows: int = MAX_ROWS,
     ) -> None:
         super().__init__(verbose)
-        self.engine = Engine(
-            scheduler, monitor=monitor, gains_every=gains_every, rows=rows, call='AdeptCallback("hindsight")'
-        )
+        self.engine = Engine(scheduler, monitor=monitor, gains_every=gains_every, rows=rows, host="sb3")
         self._reward = reward
         self._update: _Update | None = None
         self._kept: tuple[Any, Any] = (None, None)
@@ -111,6 +115,8 @@ class AdeptCallback(BaseCallback):
         self._carried_out = last is None or not last.is_of(model) or not last.waits
         self._update = _Update(model, self.engine)
         self.engine.attach(model.n_epochs, _weights(model), float(model.lr_schedule(1.0)))
+        normalize = model.get_vec_normalize_env()
+        self.engine.rewards_scaled = normalize is not None and normalize.norm_reward
         rule, kept = self._kept
         if state and self.engine.controls and not (self.engine.rule is rule and state is kept):
             self.engine.load_state_dict(state, forget=f"`del model.{STATE}`")
@@ -127,7 +133,8 @@ class AdeptCallback(BaseCallback):
         reward = self._reward(model) if self.engine.needs_reward and self._carried_out else None
         self._carried_out = True
         rows = self.engine.rollout(lambda: rows_of(model, self.engine))
-        self.engine.step(rows, reward=reward)
+        rate = float(model.lr_schedule(1 - model.num_timesteps / model._total_timesteps))  # as `train` will have it
+        self.engine.step(rows, reward=reward, learning_rate=rate, score=_score(model))
         if self.engine.controls:
             self._kept = self.engine.rule, self.engine.state_dict()
             setattr(model, STATE, self._kept[1])

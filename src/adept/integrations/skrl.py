@@ -56,7 +56,7 @@ def attach(agent: Any, scheduler: Any = None, *, verbose: int = 1, **options: An
         )
     if "adept" in agent.checkpoint_modules:
         raise ValueError("this agent has a scheduler already, one is allowed; build a new agent")
-    agent.adept = _Attached(agent, Engine(scheduler, **{"call": 'attach(agent, "hindsight")', **options}), verbose)
+    agent.adept = _Attached(agent, Engine(scheduler, **{"host": "skrl", **options}), verbose)
     return agent
 
 

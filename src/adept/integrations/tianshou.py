@@ -43,7 +43,7 @@ def attach(algorithm: PPO, scheduler: Any = None, *, verbose: int = 1, **options
         )
     if hasattr(algorithm, "adept"):
         raise ValueError("this algorithm has a scheduler already, one is allowed; build a new algorithm")
-    attached = _Attached(algorithm, Engine(scheduler, **{"call": 'attach(algorithm, "hindsight")', **options}), verbose)
+    attached = _Attached(algorithm, Engine(scheduler, **{"host": "tianshou", **options}), verbose)
     if attached.engine.controls:
         algorithm.adept = attached
     else:

@@ -59,7 +59,7 @@ def attach(trainer: Trainer, scheduler: Any = None, *, verbose: int = 1, **optio
         )
     if PREFIX in trainer._modules:
         raise ValueError("this trainer has a scheduler already, one is allowed; build a new trainer")
-    AdeptHook(Engine(scheduler, **{"call": 'attach(trainer, "hindsight")', **options}), verbose).register(trainer)
+    AdeptHook(Engine(scheduler, **{"host": "torchrl", **options}), verbose).register(trainer)
     return trainer
 
 

@@ -57,7 +57,7 @@ def attach(trainer: Any, scheduler: Any = None, *, verbose: int = 1, rows: int =
         )
     if PREFIX in vars(trainer):
         raise ValueError("this trainer has a scheduler already, one is allowed; build a new trainer")
-    engine = Engine(scheduler, rows=rows, **{"call": 'attach(trainer, "hindsight")', **options})
+    engine = Engine(scheduler, rows=rows, **{"host": "trl", **options})
     _check_parameters(trainer)
     weights = ModuleWeights(trainer.accelerator.unwrap_model(trainer.model), host_copy=True)
     engine.attach(trainer.num_iterations, weights)

@@ -16,7 +16,7 @@ import numpy as np
 
 from adept.hindsight.estimates import Estimate, time_groups, weighted
 from adept.probe.records import Array
-from adept.rules import Feedback, Rule, make_rule
+from adept.rules import RULES, Feedback, Rule, make_rule, rule_options
 
 BAND = 3.0
 """The scale must stay within its start divided and multiplied by this."""
@@ -88,12 +88,13 @@ NOISES: dict[str, Callable[[np.random.Generator, int], Array]] = {
 def course(rule: Rule, slopes: Array, rng: np.random.Generator) -> Array:
     """Return the scales of one run, relative to the first one; the first update has nothing to go by.
 
-    A rule that trades epochs for scale says in its diagnostics how far its updates move, `distance`: that counts then.
+    A rule that sets how far updates move has that `distance` in its diagnostics: it counts then.
     A rule that goes by the slope is told no KL, so that its guard does not help it. A rule that goes by the KL is told
     that of its own scale, with noise.
     """
     settings = rule.step(None)
     start, found = settings.lr_scale, []
+    first = rule.diagnostics().get("distance")
     for slope in slopes:
         kl = PRESET_KL * (settings.lr_scale / start) ** 2 * math.exp(0.3 * rng.normal())
         gain = float(rng.normal())
@@ -104,12 +105,17 @@ def course(rule: Rule, slopes: Array, rng: np.random.Generator) -> Array:
                 kl=None if rule.needs_slope else kl, epochs_done=settings.epochs,
             )
         )  # fmt: skip
-        found.append(rule.diagnostics().get("distance", settings.lr_scale / start))
+        found.append(settings.lr_scale / start if first is None else rule.diagnostics()["distance"] / first)
     return np.array(found)
 
 
 def lr_scales(name: str, epochs: int, options: Mapping[str, Any], noise: str, runs: int = RUNS) -> LRScales:
-    """Run a rule on feedback without a signal, with as many seeds as runs are asked for."""
+    """Run a rule on feedback without a signal, with as many seeds as runs are asked for.
+
+    A bound of the rule's own on its distance, `max_factor`, would hide noise: it is lifted unless the options set it.
+    """
+    if name in RULES and "max_factor" in rule_options(RULES[name]):
+        options = {"max_factor": 1000.0, **options}
     table = []
     for seed in range(runs):
         rng = np.random.default_rng(seed)

@@ -62,7 +62,7 @@ def feed(name: str, arms: Sequence[int], options: Mapping[str, Any], rewards: np
 
 
 def _feed(name: str, arms: Sequence[int], options: Mapping[str, Any], series: Array, seed: int) -> list[int]:
-    scheduler = make_scheduler(name, arms, seed=stream_seed(seed, "scheduler"), paper=True, **options)
+    scheduler = make_scheduler(name, arms, seed=stream_seed(seed, "scheduler"), **options)
     return [scheduler.step(float(reward) if math.isfinite(reward) else None) for reward in series]
 
 

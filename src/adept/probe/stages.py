@@ -15,7 +15,7 @@ import numpy as np
 
 from adept.probe.records import Array, mean_interval
 from adept.report.statistics import Estimate
-from adept.runs.files import write_aside
+from adept.runs.safe_io import read_gzip, write_aside
 from adept.schedulers import make_scheduler
 
 COLUMNS = ("stage", "step", "repeat", "epochs", "before", "reward", "critic_shift", "truth", "episodes")
@@ -84,8 +84,11 @@ def write_branches(path: Path, rows: Iterable[Mapping[str, float]]) -> None:
 
 def read_stages(path: Path, task: str, seed: int) -> list[Stage]:
     """Read the branches of one run, stage by stage."""
-    text = gzip.decompress(path.read_bytes()).decode()
-    rows = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(io.StringIO(text))]
+    try:
+        text = io.StringIO(read_gzip(path))
+        rows = [{name: float(row[name]) for name in COLUMNS} for row in csv.DictReader(text)]
+    except (KeyError, TypeError, ValueError, csv.Error) as error:
+        raise ValueError(f"{path} is no table of branches: {error!r}") from error
     found = []
     for stage in dict.fromkeys(row["stage"] for row in rows):
         own = [row for row in rows if row["stage"] == stage]
@@ -132,7 +135,7 @@ def search(stage: Stage, name: str, options: Mapping[str, Any], *, updates: int 
     gap = float(means.max() - means.min())
     hits, losses = [], []
     for seed in range(seeds):
-        scheduler = make_scheduler(name, stage.arms, seed=seed, paper=True, **options)
+        scheduler = make_scheduler(name, stage.arms, seed=seed, **options)
         rng = np.random.default_rng([seed, stage.step])
         reward, chosen = None, []
         for _ in range(updates):

@@ -20,8 +20,8 @@ from adept.report.statistics import RESAMPLES, Estimate
 from adept.report.summary import Summary, summarize
 from adept.report.tables import TABLES, method_rows
 from adept.report.text import interval, markdown, number, percent
-from adept.runs.files import write_aside
-from adept.runs.safe_io import read_json
+from adept.runs.parsing import read_json
+from adept.runs.safe_io import LARGEST_TABLE, read_bytes, replace_files
 
 if TYPE_CHECKING:
     from adept.report.figures import Drawing
@@ -64,12 +64,8 @@ def build_report(options: ReportOptions) -> dict[str, Any]:
     """Write page, figures and tables, and return the facts as one JSON-safe object."""
     files, facts = report_files(options)
     output = options.output
-    stale = set(_read_facts(output).get("files", [])) - files.keys()
-    for name, content in files.items():
-        (output / name).parent.mkdir(parents=True, exist_ok=True)
-        write_aside(output / name, content)
-    for name in filter(_own_file, stale):
-        (output / name).unlink(missing_ok=True)
+    # The list of files comes first: a report that is interrupted can be written again.
+    replace_files(output, {FACTS: files[FACTS], **files}, _read_facts(output).get("files", []))
     return {"page": str(output / PAGE), **facts}
 
 
@@ -92,7 +88,7 @@ def check_report(options: ReportOptions) -> list[str]:
         elif not (
             {**old, "made_with": None} == {**facts, "made_with": None}
             if name == FACTS
-            else _equal(path.suffix, path.read_bytes(), content, same_artist)
+            else _equal(path.suffix, read_bytes(path, LARGEST_TABLE), content, same_artist)
         ):
             found.append(f"{name} no longer follows from the records")
     return found + [f"{name} is no longer made" for name in old.get("files", []) if name not in files]
@@ -163,12 +159,6 @@ def _readme(analysis: Analysis, summary: Summary, drawings: Iterable[Drawing]) -
     return "\n".join(lines) + "\n"
 
 
-def _own_file(name: str) -> bool:
-    """Say whether a name may be one that a report wrote: a plain one at its top, in figures/ or in tables/."""
-    folder, _, file = name.rpartition("/")
-    return folder in ("", "figures", "tables") and re.fullmatch(r"\w[\w.-]*", file) is not None
-
-
 def _read_facts(output: Path) -> dict[str, Any]:
     """Return what a written report says of itself; nothing where it cannot be read."""
     try:
@@ -191,5 +181,8 @@ def _equal(suffix: str, old: bytes, new: bytes, same_artist: bool) -> bool:
         return old == new
     from matplotlib.image import imread
 
-    first, second = (imread(io.BytesIO(data), format="png") for data in (old, new))
+    try:
+        first, second = (imread(io.BytesIO(data), format="png") for data in (old, new))
+    except Exception:  # whatever a decoder of pictures raises where they are damaged
+        return False
     return bool(first.shape == second.shape and abs(first - second).max() <= 2 / 255)

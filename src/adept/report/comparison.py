@@ -34,11 +34,14 @@ class ComparedMethod:
 
     @property
     def family(self) -> str:
-        """What chooses the epochs: a scheduler's name, stopping (a rule that ends updates early), or imported."""
+        """What chooses the epochs: a scheduler's name, stopping (a rule that ends updates early), or imported.
+
+        A standardised bandit is of the family of the paper's rule that it varies.
+        """
         if self.config is None:
             return "imported"
         stops = self.config.scheduler == "fixed" and self.config.stopping
-        return "stopping" if stops else self.config.scheduler
+        return "stopping" if stops else self.config.scheduler.removeprefix("standardized-")
 
     @property
     def adaptive(self) -> bool:

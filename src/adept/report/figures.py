@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import itertools
 import re
@@ -53,6 +54,15 @@ STYLE: Any = {
 WIDTH = 7.6
 
 
+@contextlib.contextmanager
+def our_style() -> Iterator[None]:
+    """Draw as `STYLE` says, whatever a matplotlibrc in the current folder or at home does."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(STYLE)
+        yield
+
+
 @dataclass(frozen=True)
 class Drawing:
     """A figure, what it shows, and the table of what it draws."""
@@ -78,7 +88,7 @@ class Drawing:
     def _saved(self, ending: str) -> bytes:
         metadata = {"Software": None} if ending == "png" else {"Date": None, "Creator": None}
         buffer = io.BytesIO()
-        with matplotlib.rc_context(STYLE):
+        with our_style():
             self.figure.savefig(buffer, format=ending, metadata=metadata, bbox_inches="tight", pad_inches=0.08)
         return buffer.getvalue()
 
@@ -203,7 +213,7 @@ def draw_all(analysis: Analysis) -> list[Drawing]:
     from adept.report.plots import DRAWINGS
 
     pen = Pen(analysis, looks(analysis.comparison))
-    with matplotlib.rc_context(STYLE):
+    with our_style():
         return [drawing for draw in DRAWINGS for drawing in draw(pen)]
 
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from adept.hindsight.advice import Advice, Mean, advise
+from adept.hindsight.advice import Advice, advise
+from adept.hindsight.stages import Mean
 from adept.report.analysis import Analysis
 from adept.report.comparison import Comparison, Run
 from adept.report.statistics import Array
@@ -121,5 +122,6 @@ def _common(told: Sequence[tuple[Run, Advice]]) -> tuple[str, int]:
 
 
 def _advice_of(run: Run) -> Advice:
-    columns = {**run.monitored, "epochs": run.epochs, "epochs_done": run.epochs_done, "flops": run.flops}
+    own = {"epochs": run.epochs, "epochs_done": run.epochs_done, "flops": run.flops, "score": run.score}
+    columns = {**run.monitored, **own}
     return advise(columns) if run.config is None else advice_of(run.config, columns)

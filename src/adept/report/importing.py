@@ -12,6 +12,7 @@ import numpy as np
 from adept.extras import require
 from adept.report.comparison import Run
 from adept.report.statistics import Array
+from adept.runs.safe_io import LARGEST_ARCHIVE, gist, open_foreign
 
 TAGS = ("charts/episodic_return", "rollout/ep_rew_mean")
 """What is read: returns of single episodes (CleanRL), or means of the last 100 (Stable-Baselines3)."""
@@ -93,8 +94,12 @@ def read_scalars(file: Path) -> Iterator[tuple[str, int, float]]:
     from tensorboard.backend.event_processing.event_file_loader import EventFileLoader  # type: ignore[import-untyped]
     from tensorboard.util.tensor_util import make_ndarray  # type: ignore[import-untyped]
 
-    for event in EventFileLoader(str(file)).Load():  # turns every kind of scalar into a tensor of one number
-        for entry in event.summary.value:
-            value = make_ndarray(entry.tensor) if entry.HasField("tensor") else np.empty(0)
-            if value.size == 1 and value.dtype.kind == "f":
-                yield entry.tag, event.step, float(value.item())
+    open_foreign(file, LARGEST_ARCHIVE).close()  # TensorBoard's reader would wait for a pipe
+    try:
+        for event in EventFileLoader(str(file)).Load():  # turns every kind of scalar into a tensor of one number
+            for entry in event.summary.value:
+                value = make_ndarray(entry.tensor) if entry.HasField("tensor") else np.empty(0)
+                if value.size == 1 and value.dtype.kind == "f":
+                    yield entry.tag, event.step, float(value.item())
+    except Exception as error:  # of protobuf, of TensorBoard or of NumPy, by what is damaged
+        raise ValueError(f"{file} cannot be read: {gist(error)}") from error

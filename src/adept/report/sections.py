@@ -19,7 +19,7 @@ from adept.report.summary import Summary
 from adept.report.text import bracket, energy, number, percent, readable, settings, small_percent
 from adept.report.verdicts import fixed_word
 from adept.runs.records import STATES
-from adept.runs.text import duration
+from adept.terminal import duration
 
 Result = MethodResult | TaskResult
 

@@ -14,16 +14,14 @@ from adept.names import unknown_name
 from adept.rules.adam_rel import AdamRel
 from adept.rules.bandit import BanditRule
 from adept.rules.base import Rule, Settings
-from adept.rules.distance import Distance
 from adept.rules.hindsight import HindsightRule
 from adept.rules.hypergradient import Hypergradient
 from adept.rules.kl_rate import KLRate
 from adept.rules.kl_rate_minibatch import KLRateMinibatch
-from adept.schedulers import SCHEDULERS, Scheduler, make_scheduler
+from adept.schedulers import ARMS_ALONE, SCHEDULERS, Scheduler, make_scheduler
 
 RULES: dict[str, type[Rule]] = {
     "hindsight": HindsightRule,
-    "distance": Distance,
     "kl-rate": KLRate,
     "kl-rate-minibatch": KLRateMinibatch,
     "hypergradient": Hypergradient,
@@ -35,7 +33,6 @@ __all__ = [
     "RULES",
     "AdamRel",
     "BanditRule",
-    "Distance",
     "Feedback",
     "HindsightRule",
     "Hypergradient",
@@ -48,19 +45,16 @@ __all__ = [
 ]
 
 
-def make_rule(
-    given: Any, *, epochs: int, arms: Sequence[int] | None = None, seed: int = 0, paper: bool = False
-) -> Rule:
+def make_rule(given: Any, *, epochs: int, arms: Sequence[int] | None = None, seed: int = 0) -> Rule:
     """Return the rule that a value stands for, so that a file or a command line can name one.
 
     Args:
         given: a rule, which is returned as it is; a scheduler; the name of a rule or of a scheduler; a list of arms,
-            for UCB on them; or a mapping of `name`, `epochs` or `arms`, `seed` and the rule's own options, such as
-            `{"name": "ucb", "arms": [10, 5, 1], "window": 20}`, where only what differs need be given.
+            for `StandardizedUCB` on them; or a mapping of `name`, `epochs` or `arms`, `seed` and the rule's own
+            options, such as `{"name": "ucb", "arms": [10, 5, 1], "window": 20}`, where only what differs need be given.
         epochs: the host's epochs per update, which a rule starts from.
         arms: for a scheduler that names none; by default the host's epochs, half of them, and one.
         seed: for a value that names none.
-        paper: a bandit that names no `scale` is the paper's (`adept.make_scheduler`).
     """
     if isinstance(given, Rule):
         return given
@@ -75,7 +69,7 @@ def make_rule(
             f"a rule is a Rule, a Scheduler, a name, a list of arms or a mapping of name and options, got {given!r}; "
             "for example 'hindsight', or {'name': 'ucb', 'arms': [10, 5, 1]}"
         )
-    values = {"name": "ucb", "seed": seed, **given}
+    values = {"name": ARMS_ALONE, "seed": seed, **given}
     name = values.pop("name")
     if isinstance(name, str) and name in RULES:
         allowed = rule_options(RULES[name])
@@ -86,7 +80,7 @@ def make_rule(
     if isinstance(name, str) and name not in SCHEDULERS and ":" not in name:
         raise unknown_name("scheduler or rule", name, (*SCHEDULERS, *RULES))
     default = tuple(dict.fromkeys((epochs, max(1, epochs // 2), 1))) if arms is None else arms
-    return BanditRule(make_scheduler(name, values.pop("arms", default), paper=paper, **values))
+    return BanditRule(make_scheduler(name, values.pop("arms", default), **values))
 
 
 def rule_options(cls: type[Rule]) -> list[str]:

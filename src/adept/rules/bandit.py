@@ -40,6 +40,20 @@ class BanditRule(Rule):
         """Return the numbers of every arm as columns of a record."""
         return {f"arm_{name}": value for name, value in self.diagnostics().items()}
 
+    def metrics(self, settings: Settings) -> dict[str, float]:
+        """Return the columns of arms that were chosen, without values of those that got no reward, and their shares."""
+        numbers = self.diagnostics()
+        arms = [name.partition("/")[2] for name in numbers if name.startswith("choices/")]
+        chosen = {arm: numbers[f"choices/{arm}"] for arm in arms if numbers[f"choices/{arm}"]}
+        rewards = self.scheduler.state_dict()["rule"].get("rewards", [])  # of bandits, by arm
+        unknown = {arm for arm, held in zip(arms, rewards, strict=False) if not held}
+        columns = {f"arm_share/{arm}": times / sum(chosen.values()) for arm, times in chosen.items()}
+        for name, value in numbers.items():
+            quantity, _, arm = name.partition("/")
+            if arm in chosen and (quantity == "choices" or arm not in unknown):
+                columns[f"arm_{name}"] = value
+        return columns
+
     def state_dict(self) -> dict[str, Any]:
         """Return the scheduler's state."""
         return self.scheduler.state_dict()

@@ -150,6 +150,10 @@ class Rule(ABC):
         scales = {"lr_scale": settings.lr_scale, "critic_lr_scale": settings.lr_scale if own is None else own}
         return {f"rule_{name}": value for name, value in self.diagnostics().items()} | scales
 
+    def metrics(self, settings: Settings) -> dict[str, float]:
+        """Return the columns that say something yet, for a log that need not have the same ones every time."""
+        return self.columns(settings)
+
     def state_dict(self) -> dict[str, Any]:
         """Return everything that the future settings depend on, as JSON-safe values."""
         return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from adept.runs.files import write_aside
-from adept.runs.safe_io import Array, open_archive, parse_json
+from adept.config import Config
+from adept.runs.parsing import parse_json
+from adept.runs.safe_io import Array, open_archive, require_real, write_aside
 
 SCHEMA = 1
 KEEP = 2
@@ -28,8 +30,8 @@ class Checkpoint:
 
     file: Path
 
-    def read(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return its values and arrays; a damaged one is a `ValueError`."""
+    def read(self, config: Config | None = None) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return its values and arrays; a damaged one, or one of another configuration, is a `ValueError`."""
         with open_archive(self.file) as archive:
             arrays = {name: archive.array(name) for name in (name.removesuffix(".npy") for name in archive.names)}
         if "values" not in arrays:
@@ -40,21 +42,25 @@ class Checkpoint:
             raise ValueError(f"it has schema {schema}, this version reads {SCHEMA}")
         if (digest := values.pop("digest", None)) is not None and digest != digest_of(values, arrays):
             raise ValueError("its values or arrays are not those that were saved")
+        saved = values.pop("config", None)  # older files have none
+        if config is not None and saved is not None and not _is_of(config, saved):
+            raise ValueError("it was saved by a run of another configuration")
         if f"{values['iteration']:08d}" != self.file.stem:
             raise ValueError(f"it is of iteration {values['iteration']}, which is not what its name says")
         return values, arrays
 
 
-def save_checkpoint(path: Path, values: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-    """Write a checkpoint aside, move it into place, then remove all but the newest ones."""
+def save_checkpoint(path: Path, config: Config, values: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+    """Write a checkpoint aside, move it into place, then remove all but the newest of those before it."""
     folder = path / FOLDER
+    require_real(folder)
     folder.mkdir(exist_ok=True)
-    plain = json.loads(json.dumps(values, allow_nan=False))  # as it will be read
+    plain = json.loads(json.dumps({**values, "config": config.to_dict()}, allow_nan=False))  # as it will be read
     saved = {"schema": SCHEMA, **plain, "digest": digest_of(plain, arrays)}
     text = np.frombuffer(json.dumps(saved).encode(), np.uint8)
     file = folder / f"{values['iteration']:08d}.npz"
     write_aside(file, lambda stream: np.savez(stream, **{"values": text, **arrays}))  # type: ignore[arg-type]
-    for old in _files(path)[KEEP:]:
+    for old in [other for other in _files(path) if other.name < file.name][KEEP - 1 :]:
         old.unlink()
 
 
@@ -73,17 +79,24 @@ def checkpoints(path: Path) -> Iterator[Checkpoint]:
     yield from map(Checkpoint, _files(path))
 
 
-def load_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Array]] | None:
-    """Return the newest checkpoint of a run that can be read, or None where there is none."""
+def load_checkpoint(path: Path, config: Config | None = None) -> tuple[dict[str, Any], dict[str, Array]] | None:
+    """Return the newest checkpoint, of this configuration, that can be read, or None where there is none."""
     found = None
     for found in checkpoints(path):
         try:
-            return found.read()
+            return found.read(config)
         except ValueError as error:
             passed_over(found, error)
     if found is not None:
         raise ValueError(f"no checkpoint in {path / FOLDER} can be read; its files were left as they are")
     return None
+
+
+def _is_of(config: Config, saved: Any) -> bool:
+    try:
+        return Config.from_dict(saved) == config
+    except Exception:  # whatever values of other types do to a configuration
+        return False
 
 
 def passed_over(checkpoint: Checkpoint, error: BaseException) -> None:
@@ -92,4 +105,5 @@ def passed_over(checkpoint: Checkpoint, error: BaseException) -> None:
 
 
 def _files(path: Path) -> list[Path]:
-    return sorted((path / FOLDER).glob("[0-9]*.npz"), reverse=True)
+    found = (path / FOLDER).glob("*.npz")
+    return sorted((file for file in found if re.fullmatch(r"\d{8,}", file.stem)), reverse=True)

@@ -11,11 +11,15 @@ import time
 from importlib import metadata
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from adept.extras import require
-from adept.runs.files import write_aside
+from adept.runs.imports import outside_current_folder
 from adept.runs.records import ENERGY, SCHEMA, read_energy
+from adept.runs.safe_io import write_aside
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 WRITE_SECONDS = 30.0
 COUNTRY = "USA"
@@ -40,10 +44,11 @@ class EnergyMeter:
         logging.getLogger("codecarbon").setLevel(logging.CRITICAL)  # it talks before it reads its own log level
         self._before: list[dict[str, Any]] = (read_energy(self._path) or {"starts": []})["starts"]
         self._latest = _latest_reading()
-        self._tracker = codecarbon.OfflineEmissionsTracker(
-            country_iso_code=COUNTRY, tracking_mode="process", output_methods=[], log_level="critical",
-            allow_multiple_runs=True, measure_power_secs=5, output_handlers=[self._latest],
-        )  # fmt: skip
+        with outside_current_folder():  # CodeCarbon takes settings from a file there
+            self._tracker = codecarbon.OfflineEmissionsTracker(
+                country_iso_code=COUNTRY, tracking_mode="process", output_methods=[], log_level="critical",
+                allow_multiple_runs=True, measure_power_secs=5, output_handlers=[self._latest],
+            )  # fmt: skip
         self._tracker.start()
         self._started = self._written = time.monotonic()
         return self

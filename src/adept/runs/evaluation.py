@@ -16,13 +16,14 @@ from adept.algorithms.learner import load_network
 from adept.config import Config, Execution
 from adept.envs import Array, Environments, backend_of, make_environments
 from adept.envs.base import Continuous
-from adept.envs.checked import Guarded
+from adept.envs.checked import CheckedEnvironments
 from adept.extras import require
 from adept.networks import TorchActor, make_network
 from adept.rollout import ObservationNormalizer
 from adept.runs.checkpoints import load_checkpoint
 from adept.runs.imports import import_named, named_environments, require_trust
 from adept.runs.records import read_config
+from adept.runs.safe_io import aside, gist
 from adept.seeding import stream_seed
 from adept.training import pick_device
 
@@ -62,7 +63,7 @@ class SavedPolicy:
     ) -> None:
         self._device = pick_device(device)
         self.config: Config = read_config(path)
-        checkpoint = load_checkpoint(path)
+        checkpoint = load_checkpoint(path, self.config)
         if checkpoint is None:
             raise ValueError(f"{path} has no checkpoint yet; let the run reach its first one")
         values, arrays = checkpoint
@@ -120,7 +121,7 @@ def evaluate(
     environments: Environments = make_environments(
         config, count=count, threads=execution.env_threads, evaluating=True, test_levels=test
     )
-    environments = Guarded(environments, config.env)
+    environments = CheckedEnvironments(environments, config.env)
     try:
         device = execution.device
         policy = SavedPolicy(path, environments, deterministic=deterministic, seed=seed, device=device)
@@ -178,7 +179,7 @@ def frames(
     environments: Environments = make_environments(
         config, count=1, render=True, evaluating=True, test_levels=levels == "test"
     )
-    environments = Guarded(environments, config.env)
+    environments = CheckedEnvironments(environments, config.env)
     try:
         policy = SavedPolicy(path, environments, deterministic=deterministic, seed=seed)
         observations = environments.restart(stream_seed(config.seed, "evaluation", seed))
@@ -197,20 +198,22 @@ def write_video(path: Path, output: Path, **options: Any) -> int:
     imageio = require("imageio.v2", "video")
     if output.suffix not in (".mp4", ".gif"):
         raise ValueError(f"a video ends in .mp4 or .gif, got {output.name!r}")
-    require("imageio_ffmpeg", "video")
-    settings: dict[str, Any] = {"fps": VIDEO_FRAMES_PER_SECOND, "macro_block_size": 2}
+    ffmpeg = require("imageio_ffmpeg", "video")
+    settings: dict[str, Any] = {"fps": VIDEO_FRAMES_PER_SECOND, "macro_block_size": 2, "ffmpeg_log_level": "quiet"}
     if output.suffix == ".gif":
         settings = {"duration": 1000 / VIDEO_FRAMES_PER_SECOND, "loop": 0}
     pictures = frames(path, **options)
     first, count = next(pictures), 0  # a mistake comes before a file is made
     try:
-        with imageio.get_writer(output, **settings) as writer:
-            for frame in itertools.chain([first], pictures):
-                writer.append_data(enlarged(frame))
-                count += 1
-    except BaseException:
-        output.unlink(missing_ok=True)
-        raise
+        with aside(output) as other:
+            with imageio.get_writer(other, **settings) as writer:
+                for frame in itertools.chain([first], pictures):
+                    writer.append_data(enlarged(frame))
+                    count += 1
+            if output.suffix == ".mp4":  # that ffmpeg came to grief, on a full disk for one, imageio does not say
+                ffmpeg.count_frames_and_secs(other)
+    except (OSError, RuntimeError) as error:
+        raise ValueError(f"{output} cannot be written: {gist(error)}; is there room on the disk?") from error
     finally:
         pictures.close()
     return count

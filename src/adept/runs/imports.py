@@ -1,9 +1,13 @@
-"""Code that a configuration names: found without importing it, imported only on the user's word."""
+"""Code that a configuration names: found without importing it, imported only on the user's word.
+
+Nothing else is imported from the folder in which a command is given, neither here nor in processes started for it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -36,13 +40,13 @@ def require_trust(names: Iterable[str], trusted: bool, source: str) -> None:
         )
 
 
-def import_named(names: Iterable[str]) -> None:
-    """Import the modules of these names; the current folder is searched too, last, and only meanwhile."""
+def import_named(names: Iterable[str], folder: Path | None = None) -> None:
+    """Import the modules of these names; a folder, by default the current one, is searched last, and only meanwhile."""
     for name in names:
         module = name.partition(":")[0]
         check_reference("module", f"{module}:name")
         try:
-            with _current_folder_last():
+            with _searched_last(str(folder or Path.cwd())):
                 importlib.import_module(module)
         except Exception as error:  # whatever the user's module does when it is imported
             raise ValueError(
@@ -52,8 +56,22 @@ def import_named(names: Iterable[str]) -> None:
 
 
 @contextlib.contextmanager
-def _current_folder_last() -> Iterator[None]:
-    folder = str(Path.cwd())
+def outside_current_folder() -> Iterator[None]:
+    """Stand in the root folder meanwhile: processes that start find no modules in the folder of the command."""
+    folder, before = Path.cwd(), os.environ.get("PYTHONPATH")
+    if before:  # what is relative there would be searched for elsewhere
+        os.environ["PYTHONPATH"] = os.pathsep.join(str(folder / entry) for entry in before.split(os.pathsep) if entry)
+    os.chdir("/")
+    try:
+        yield
+    finally:
+        os.chdir(folder)
+        if before:
+            os.environ["PYTHONPATH"] = before
+
+
+@contextlib.contextmanager
+def _searched_last(folder: str) -> Iterator[None]:
     sys.path.append(folder)
     try:
         yield

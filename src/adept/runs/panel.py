@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections import Counter, deque
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
@@ -19,8 +18,11 @@ from rich.text import Text
 from adept import cost
 from adept.config import Config
 from adept.hindsight.advice import advise
-from adept.runs.text import duration, number
+from adept.terminal import duration, inert, make_console, number, warn
 from adept.training import Record, Trainer
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 PLAIN_SECONDS = 10.0
 RATE_ITERATIONS = 20
@@ -51,8 +53,7 @@ class Progress:
         if math.isfinite(record.get("slope_z", math.nan)):
             self._judged = [*self._judged[1 - JUDGED :], record]
             columns = {name: [each[name] for each in self._judged] for name in ("slope_z", "update_gain", "gain/x2")}
-            # Of the update of this row, not of the one that it judges: in a median over many that makes no difference.
-            columns["update_kl"] = [each.get("approx_kl_last_epoch", math.nan) for each in self._judged]
+            columns["approx_kl_last_epoch"] = [each.get("approx_kl_last_epoch", math.nan) for each in self._judged]
             self.headline = advise(columns).headline
 
     @property
@@ -94,8 +95,8 @@ class Screen:
     """Show a run. Used as a context manager; call `start` with the trainer, then the screen with each record."""
 
     def __init__(self, title: str, *, quiet: bool = False) -> None:
-        self._title, self._quiet = title, quiet
-        self._console = Console(stderr=True)
+        self._title, self._quiet = Text(inert(title)), quiet
+        self._console = make_console(stderr=True)
         self._live = Live(console=self._console, refresh_per_second=4) if self._console.is_terminal else None
         self._progress: Progress | None = None
         self._printed = -math.inf
@@ -117,7 +118,7 @@ class Screen:
         """Take note of what is being trained, and say where a resumed run continues."""
         self._progress = Progress(trainer.config, trainer.forward_flops, trainer.iteration)
         if trainer.iteration and not self._quiet:
-            self._console.print(f"continuing after iteration {trainer.iteration}", highlight=False)
+            self._console.print(f"continuing after iteration {trainer.iteration}")
 
     def episode(self, ended: int, episodes: int) -> None:
         """Show how many episodes of the evaluation at the end are over."""
@@ -127,7 +128,7 @@ class Screen:
         if self._live is not None:
             self._live.update(Panel(Text(text), title=self._title, title_align="left", border_style="cyan"))
         elif ended == episodes or time.monotonic() - self._printed >= PLAIN_SECONDS:
-            print(text, file=sys.stderr, flush=True)
+            warn(text)
             self._printed = time.monotonic()
 
     def __call__(self, record: Record) -> None:
@@ -141,7 +142,7 @@ class Screen:
             return
         last = record["iteration"] == self._progress.config.iterations
         if last or time.monotonic() - self._printed >= PLAIN_SECONDS:
-            print(plain_line(self._progress), file=sys.stderr, flush=True)
+            warn(plain_line(self._progress))
             self._printed = time.monotonic()
 
 
@@ -159,7 +160,7 @@ def plain_line(progress: Progress) -> str:
     )
 
 
-def panel(title: str, progress: Progress) -> RenderableType:
+def panel(title: Text, progress: Progress) -> RenderableType:
     """Return the live panel: progress, return, arms and compute."""
     record, config = progress.record, progress.config
     total = config.iterations * config.batch_size
@@ -204,6 +205,15 @@ def _monitoring(summary: dict[str, Any]) -> str:
     return f"   monitoring: {spent / summary['flops']:.1%} of it" if spent else ""
 
 
+def _evaluation(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the row of the evaluation at the end of a run, where there was one."""
+    if (found := summary.get("evaluation")) is None:
+        return []
+    where = f"{found['levels']} levels, " if "levels" in found else "evaluation, "
+    score = f"{number(found['return_mean'])} ± {number(found['return_std'])}"
+    return [(f"return ({where}{found['episodes']} episodes)", score)]
+
+
 def result_table(summary: dict[str, Any]) -> Table:
     """Return the closing table of a run."""
     table = Table.grid(padding=(0, 3))
@@ -215,6 +225,7 @@ def result_table(summary: dict[str, Any]) -> Table:
         ("state", summary["state"]),
         ("steps", f"{summary.get('step', 0):,}"),
         ("return (last 100 episodes)", number(math.nan if score is None else score)),
+        *_evaluation(summary),
         ("epochs spent", f"{summary.get('epochs', 0):,}   {shares}"),
         ("gradient steps", f"{summary.get('gradient_steps', 0):,}"),
         ("FLOPs", f"{summary.get('flops', 0):.3e}{_monitoring(summary)}"),

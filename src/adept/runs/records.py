@@ -7,12 +7,14 @@ Files are written aside and renamed, or appended to; nothing that was written is
 from __future__ import annotations
 
 import csv
+import fcntl
 import hashlib
 import io
 import json
 import logging
 import math
 import os
+from array import array
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -23,8 +25,17 @@ import numpy.typing as npt
 from adept.config import Config
 from adept.records import current_name
 from adept.runs.checkpoints import FOLDER
-from adept.runs.files import is_locked, open_to_append, remove_leftovers, take_lock, write_aside
-from adept.runs.safe_io import LARGEST_TABLE, check_fields, read_json, read_text
+from adept.runs.parsing import check_fields, is_real, read_json
+from adept.runs.safe_io import (
+    LARGEST_TABLE,
+    is_locked,
+    open_to_append,
+    read_text,
+    remove_leftovers,
+    require_real,
+    take_lock,
+    write_aside,
+)
 
 SCHEMA = 1
 CHECKPOINT_SECONDS = 30.0
@@ -35,6 +46,10 @@ ITERATIONS, EVALUATIONS, CONFIG, MACHINE, STATUS, ENERGY = (
 )  # fmt: skip
 START_SHAPE = {"command?": str, "time?": str, "packages?": dict}
 ENERGY_SHAPE = {"kwh": float, "starts": [{"kwh": float}]}
+LONGEST_CONFIG, LONGEST_ERROR = 10_000, 2_000
+"""Letters that a report has room for."""
+COUNTS = ("iteration", "step", "epochs", "epochs_done", "gradient_steps", "episodes", "flops")
+"""Columns that always hold a number."""
 NUMBERS_OF_AN_EVALUATION = ("iteration", "step", "seed", "episodes", "return_mean", "return_std", "length_mean")
 
 log = logging.getLogger("adept")
@@ -77,7 +92,13 @@ class RunFolder:
                     raise ValueError(f"{path} holds a run of another configuration; choose another --out")
             else:
                 values = {"schema": SCHEMA, **json.loads(config.to_json())}
+                for file in (path / name for name in (ITERATIONS, EVALUATIONS, MACHINE, STATUS)):
+                    if file.exists() and file.stat().st_size:  # a kill may leave an empty one
+                        raise ValueError(
+                            f"{path} holds {file.name}, but no {CONFIG}: no run began it; choose another --out"
+                        )
                 write_aside(path / CONFIG, json.dumps(values, indent=2, sort_keys=True) + "\n")
+            require_real(path / FOLDER)
             remove_leftovers(path)
             remove_leftovers(path / FOLDER)
         except BaseException:
@@ -177,10 +198,13 @@ def _in_place(columns: Columns) -> int:
 def append_evaluation(path: Path, row: Mapping[str, Any]) -> None:
     """Add the row of one evaluation to a run's evaluation.csv."""
     file = path / EVALUATIONS
-    old = read_text(file, LARGEST_TABLE) if file.exists() else ""
-    if old and _header(old) != list(row):
-        raise ValueError(_other_columns(file, _header(old), list(row)))
-    write_aside(file, (old or _line(row)) + _line(_text(value) for value in row.values()))
+    with open_to_append(file) as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)  # several may evaluate one run at once
+        old = read_text(file, LARGEST_TABLE)
+        if old and _header(old) != list(row):
+            raise ValueError(_other_columns(file, _header(old), list(row)))
+        begin = "\n" if old and not old.endswith("\n") else "" if old else _line(row)
+        stream.write(begin + _line(_text(value) for value in row.values()))
 
 
 def run_path(out: Path, config: Config) -> Path:
@@ -193,6 +217,8 @@ def run_path(out: Path, config: Config) -> Path:
 def config_of(values: Mapping[str, Any], source: str) -> Config:
     """Build a configuration from what a file says, importing nothing that it names."""
     check_fields(Config, values, source)
+    if (letters := len(str(values))) > LONGEST_CONFIG:
+        raise ValueError(f"{source} has {letters:,} letters; a configuration has at most {LONGEST_CONFIG:,}")
     try:
         return Config.from_dict(dict(values))
     except (TypeError, OverflowError) as error:
@@ -226,6 +252,8 @@ def read_status(path: Path) -> dict[str, Any]:
     except ValueError as error:
         log.warning("%s: its status cannot be read (%s); it counts as interrupted", path, error)
         return {"state": "interrupted"}
+    if "error" in status:
+        status["error"] = status["error"][:LONGEST_ERROR]
     if status["state"] == "running" and not is_locked(path / "lock"):
         status["state"] = "interrupted"
     return status
@@ -256,8 +284,18 @@ def read_iterations(path: Path) -> Columns:
     `unreadable`, and reported; so are rows that are missing.
     """
     columns = read_columns(path / ITERATIONS)
-    if columns and (rows := _in_place(columns)) < len(columns["iteration"]):
-        log.warning("%s: after row %d rows are missing, or not in their order", path / ITERATIONS, rows)
+    status = read_status(path)
+    known = read_config(path).iterations if status["state"] == "done" else status.get("iteration", 0)
+    return check_iterations(columns, known, str(path / ITERATIONS))
+
+
+def check_iterations(columns: Columns, known: int, source: str) -> Columns:
+    """Return columns; say where rows are missing, or fewer than the iterations that are known to have been made."""
+    rows = _in_place(columns)
+    if rows < len(columns.get("iteration", ())):
+        log.warning("%s: after row %d rows are missing, or not in their order", source, rows)
+    elif rows < known:
+        log.warning("%s: it has %d rows of %d iterations; those at its end are missing", source, rows, known)
     return columns
 
 
@@ -268,12 +306,16 @@ def read_columns(path: Path, *, quiet: bool = False) -> Columns:
     if not header.endswith("\n"):
         return Columns({}, str(path))
     names = _header(header)
-    rows = [_numbers(line, len(names)) for line in lines if line.endswith("\n")]
-    good = [row for row in rows if row is not None]
-    unreadable = len(rows) - len(good)
+    counts = [index for index, name in enumerate(names) if name in COUNTS]
+    numbers, unreadable = array("d"), 0  # eight bytes a cell, however long the table is
+    lines = lines if text.endswith("\n") else lines[:-1]
+    for line in lines:
+        row = _numbers(line, len(names), counts)
+        unreadable += row is None
+        numbers.extend(row or ())
     if unreadable and not quiet:
-        log.warning("%s: %d of %d rows cannot be read and are left out", path, unreadable, len(rows))
-    table = np.array(good, np.float64).reshape(-1, len(names))
+        log.warning("%s: %d of %d rows cannot be read and are left out", path, unreadable, len(lines))
+    table = np.array(numbers, np.float64).reshape(-1, len(names))
     return Columns({name: table[:, index] for index, name in enumerate(names)}, str(path), unreadable)
 
 
@@ -296,7 +338,7 @@ def is_evaluation(row: Mapping[Any, Any]) -> bool:
     """Say whether a row of evaluation.csv is whole: text by name, numbers where numbers belong."""
     try:
         text = all(isinstance(name, str) and isinstance(value, str) for name, value in row.items())
-        return text and all(math.isfinite(float(row[name])) for name in NUMBERS_OF_AN_EVALUATION if name in row)
+        return text and all(is_real(float(row[name])) for name in NUMBERS_OF_AN_EVALUATION if name in row)
     except ValueError:
         return False
 
@@ -311,12 +353,14 @@ def _header(text: str) -> list[str]:
     return names
 
 
-def _numbers(line: str, width: int) -> list[float] | None:
-    cells = line.rstrip("\r\n").split(",")
+def _numbers(line: str, width: int, counts: Iterable[int]) -> list[float] | None:
+    """Return the numbers of a row, infinite ones as NaN; None where a cell is no number, or a count no finite one."""
     try:
-        return [float(cell) if cell else math.nan for cell in cells] if len(cells) == width else None
+        found = [float(cell) if cell else math.nan for cell in line.rstrip("\r\n").split(",")]
     except ValueError:
         return None
+    row = [value if is_real(value) else math.nan for value in found]
+    return row if len(row) == width and not any(math.isnan(row[index]) for index in counts) else None
 
 
 def _other_columns(path: Path, old: list[str], new: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Carry out one run: open its folder, continue where it stood, record every iteration, checkpoint, finish.
+"""Carry out one run: check it, open its folder, continue where it stood, record, checkpoint, finish.
 
 The command line, the demo and every engine of the laboratory call the same `run_one`.
 """
@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import logging
 import math
+import os
 import signal
 import sys
 import threading
@@ -34,7 +35,11 @@ from adept.runs.records import (
 )
 from adept.runs.summary import summary
 from adept.runs.tracking import TensorBoard, Tracker, WeightsAndBiases
+from adept.terminal import warn
 from adept.training import Record, Trainer
+
+LARGE_SHARE = 0.5
+"""Share of the machine's memory beyond which a run is warned of."""
 
 log = logging.getLogger("adept")
 
@@ -94,7 +99,9 @@ def run_one(
             with contextlib.suppress(OSError, ValueError):  # a full disk, for one, must not hide the error
                 folder.set_status(state, error=f"{type(error).__name__}: {error}")
             if next(checkpoints(path), None) is not None:
-                error.add_note(f"the run is kept in {path}; the same command continues it from its last checkpoint")
+                # As add_note does, which Python 3.10 lacks.
+                notes = vars(error).setdefault("__notes__", [])
+                notes.append(f"the run is kept in {path}; the same command continues it from its last checkpoint")
             raise
         finally:
             folder.close()
@@ -110,7 +117,7 @@ def resume(trainer: Trainer, folder: RunFolder) -> None:
     failed = None
     for checkpoint in checkpoints(folder.path):
         try:
-            values, arrays = checkpoint.read()
+            values, arrays = checkpoint.read(trainer.config)
             if not 0 < values["iteration"] <= trainer.config.iterations:
                 raise ValueError(f"it is of iteration {values['iteration']} of {trainer.config.iterations}")
             folder.check_rows(values["iteration"], values.get("rows"))
@@ -155,7 +162,7 @@ def _train(
             if stop.is_set() or last or time.monotonic() - saved >= checkpoint_seconds:
                 folder.sync()
                 values, arrays = trainer.state()
-                save_checkpoint(folder.path, {**values, "rows": folder.digest}, arrays)
+                save_checkpoint(folder.path, trainer.config, {**values, "rows": folder.digest}, arrays)
                 folder.set_status("running", iteration=trainer.iteration)
                 saved = time.monotonic()
             if stop.is_set() or last:
@@ -163,6 +170,51 @@ def _train(
     finally:
         for tracker in trackers:
             tracker.close()
+
+
+def check_run(config: Config, execution: Execution | None = None) -> list[str]:
+    """Make everything that a run needs, with one environment and one row; return warnings.
+
+    What a run would stumble over at its start is raised here, before a folder exists: names, shapes that do not fit the
+    network or the algorithm, the device, threads, and rollouts that the memory cannot hold.
+    """
+    execution = execution or Execution()
+    check_threads(execution)
+    smallest = dataclasses.replace(config, environments=1, rollout_length=1, minibatch_size=1, steps=1)
+    trainer = Trainer(smallest, execution)
+    try:
+        environments = trainer.environments
+        row = environments.observation_dtype.itemsize
+        for size in environments.observation_shape:
+            row *= size
+    finally:
+        trainer.close()
+    return check_memory(config, row)
+
+
+def check_threads(execution: Execution) -> None:
+    """Refuse more threads than this machine has cores: PyTorch breaks down over thousands of them."""
+    cores = os.cpu_count() or 1
+    for name, given in (("threads", execution.threads), ("env_threads", execution.env_threads)):
+        if given > cores:
+            raise ValueError(f"{name} must be at most {cores}, the cores of this machine, got {given}")
+
+
+def check_memory(config: Config, row: int) -> list[str]:
+    """Refuse a rollout that cannot fit into this machine's memory; return a warning where it is large.
+
+    Counted are the observations of one rollout, of `row` bytes each; a run needs somewhat more.
+    """
+    needed, memory = config.batch_size * row, machine.memory_bytes()
+    size = f"a rollout of {config.environments:,} environments × {config.rollout_length:,} steps takes {gib(needed)}"
+    if needed > memory:
+        raise ValueError(f"{size}, this machine has {gib(memory)}; lower --environments or --rollout-length")
+    return [f"{size} of this machine's {gib(memory)}"] if needed > LARGE_SHARE * memory else []
+
+
+def gib(size: float) -> str:
+    """Return a number of bytes as people say it."""
+    return f"{size / 2**30:,.1f} GiB"
 
 
 @contextlib.contextmanager
@@ -177,7 +229,7 @@ def asked_to_stop() -> Iterator[threading.Event]:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
-        print("finishing this iteration and saving; press Ctrl-C again to stop at once", file=sys.stderr)
+        warn("finishing this iteration and saving; press Ctrl-C again to stop at once")
 
     old = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

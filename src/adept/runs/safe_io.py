@@ -1,24 +1,26 @@
-"""Files that anyone may have written: read with limits on size, depth and types. Every fault is a `ValueError`.
+"""Files that anyone may have written: how they are opened, replaced and locked. Every fault is a `ValueError`.
 
-Nothing here imports or executes what a file names, and nothing is inflated beyond a stated limit.
+What is read is a regular file of a bounded size, and is inflated within a limit. What is written goes aside and is
+renamed, never through a symbolic link.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
+import errno
+import fcntl
+import gzip
 import io
-import json
 import math
 import os
+import re
 import stat
-import tomllib
-import typing
+import time
 import zipfile
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from types import NoneType, UnionType
-from typing import Any, BinaryIO, Literal, Union
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -26,133 +28,74 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 LARGEST_TEXT = 16 * 2**20
-"""Bytes of a JSON or TOML file."""
-LARGEST_TABLE = 2**30
+"""Bytes of a file of text, such as JSON."""
+LARGEST_TABLE = 2**28
 """Bytes of a CSV file."""
 LARGEST_ARCHIVE = 4 * 2**30
-"""Bytes that one archive may inflate to, all its entries together."""
+"""Bytes of an event file, and those that one archive may inflate to, all its entries together."""
 MOST_ENTRIES = 10_000
-DEEPEST = 32
-"""Levels of nesting in JSON and TOML."""
 PIECE = 4096
 """Compressed bytes that are inflated at a time: LZMA may turn one into thousands."""
+LEFTOVER = re.compile(r"\.adept\.\d+\..+")
+"""What a killed process leaves of a file that it was writing: its process id, then the file's name."""
+PATIENCE_SECONDS = 0.5
+"""How long a held lock is asked for again: whoever only looks (`is_locked`) has it for a moment."""
 
 
-def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file; a pipe or device is refused, not waited for."""
-    file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: SIM115 (the caller closes it)
-    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+def open_foreign(path: Path, limit: int) -> BinaryIO:
+    """Open a regular file of at most `limit` bytes; a pipe or device is refused, not waited for."""
+    try:
+        file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: SIM115 (by the caller)
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
+    found = os.fstat(file.fileno())
+    if stat.S_ISREG(found.st_mode) and found.st_size <= limit:
         return file
     file.close()
+    if stat.S_ISREG(found.st_mode):
+        raise ValueError(f"{path} has {found.st_size:,} bytes; a file of its kind has at most {limit:,}")
     raise ValueError(f"{path} is not a regular file")
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
     """Return the content of a regular file of at most `limit` bytes."""
-    try:
-        with open_regular(path) as file:
-            content = file.read(limit + 1)
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
-    if len(content) > limit:
-        raise ValueError(f"{path} is larger than {limit:,} bytes, which no file of its kind is")
-    return content
+    with open_foreign(path, limit) as file:
+        return file.read(limit)
 
 
 def read_text(path: Path, limit: int = LARGEST_TEXT) -> str:
     """Return the content of a text file in UTF-8."""
+    return decoded(read_bytes(path, limit), path)
+
+
+def read_gzip(path: Path, limit: int = LARGEST_TEXT) -> str:
+    """Return the content of a packed text file, which inflates to at most `limit` bytes."""
     try:
-        return read_bytes(path, limit).decode("utf-8")
+        with open_foreign(path, limit) as raw, gzip.GzipFile(fileobj=raw) as file:
+            content = file.read(limit + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"{path} cannot be read: {gist(error)}") from error
+    if len(content) > limit:
+        raise ValueError(f"{path} inflates to more than {limit:,} bytes, which no file of its kind does")
+    return decoded(content, path)
+
+
+def decoded(content: bytes, path: Path) -> str:
+    """Return text in UTF-8."""
+    try:
+        return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not text in UTF-8: {error}") from error
-
-
-def read_json(path: Path, shape: Any) -> Any:
-    """Return a JSON file's content, which must have the shape given (see `fit`)."""
-    return parse_json(read_text(path), shape, str(path))
-
-
-def parse_json(text: str | bytes, shape: Any, where: str) -> Any:
-    """Return parsed JSON of the shape given."""
-    try:
-        value = json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{where} is not JSON: {_gist(error)}") from error
-    _require_shallow(value, where)
-    fit(value, shape, where)
-    return value
-
-
-def parse_toml(text: str, where: str) -> dict[str, Any]:
-    """Return a parsed TOML document."""
-    try:
-        value = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{where} is not TOML: {_gist(error)}") from error
-    _require_shallow(value, where)
-    return value
-
-
-def fit(value: Any, shape: Any, where: str) -> None:
-    """Check that a value has a shape.
-
-    A shape is a type, several of them in a tuple, `[shape]` for a list of such values, or `{name: shape}` for a
-    mapping; a name that ends in `?` may be absent. Names beyond those are let through. `float` admits whole numbers,
-    `int` no truth values.
-    """
-    if isinstance(shape, dict):
-        _require(isinstance(value, dict), where, "a mapping", value)
-        for name, inner in shape.items():
-            key = name.removesuffix("?")
-            if key in value:
-                fit(value[key], inner, f"{where}: {key}")
-            elif key == name:
-                raise ValueError(f"{where} has no {key!r}")
-    elif isinstance(shape, list):
-        _require(isinstance(value, list), where, "a list", value)
-        for index, item in enumerate(value):
-            fit(item, shape[0], f"{where}, item {index + 1}")
-    else:
-        kinds = shape if isinstance(shape, tuple) else (shape,)
-        names = " or ".join(_NAMES.get(kind, kind.__name__) for kind in kinds)
-        _require(any(_is(value, kind) for kind in kinds), where, names, value)
-
-
-def check_fields(cls: type[Any], values: Mapping[str, Any], where: str) -> None:
-    """Check values against the types that a dataclass declares for its fields; unknown names are let through."""
-    hints = typing.get_type_hints(cls)
-    for entry in dataclasses.fields(cls):
-        if entry.name in values:
-            _fit_hint(values[entry.name], hints[entry.name], f"{where}: {entry.name}")
-
-
-def _fit_hint(value: Any, hint: Any, where: str) -> None:
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (Union, UnionType):
-        kinds = tuple(typing.get_origin(kind) or kind for kind in inner)
-        fit(value, kinds, where)
-    elif origin is Literal:
-        fit(value, str, where)
-    elif origin is tuple:
-        _require(isinstance(value, list | tuple), where, "a list", value)
-        for item in value:
-            _fit_hint(item, inner[0], where)
-    elif origin is dict:
-        _require(isinstance(value, Mapping), where, "a mapping", value)
-        for key, item in value.items():
-            _fit_hint(item, inner[1], f"{where}: {key}")
-    else:
-        fit(value, hint, where)
 
 
 @contextlib.contextmanager
 def open_archive(path: Path, limit: int = LARGEST_ARCHIVE) -> Iterator[Archive]:
     """Open a zip file whose entries together claim at most `limit` bytes."""
     try:
-        with open_regular(path) as raw, zipfile.ZipFile(raw) as file:
+        with open_foreign(path, limit) as raw, zipfile.ZipFile(raw) as file:
             yield Archive(file, str(path), limit)
     except (OSError, EOFError, KeyError, RuntimeError, NotImplementedError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} cannot be read: {_gist(error)}") from error
+        raise ValueError(f"{path} cannot be read: {gist(error)}") from error
 
 
 class Archive:
@@ -180,7 +123,7 @@ class Archive:
                 while piece := stream.read(PIECE):
                     pieces.append(piece)
         except Exception as error:  # of zlib, lzma, bz2 or zipfile, by what is damaged
-            raise ValueError(f"{self._where}: {name} cannot be read: {_gist(error)}") from error
+            raise ValueError(f"{self._where}: {name} cannot be read: {gist(error)}") from error
         return b"".join(pieces)
 
     def array(self, name: str) -> Array:
@@ -196,7 +139,7 @@ def array_of(content: bytes, where: str) -> Array:
         read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
         shape, fortran, dtype = read(stream)
     except Exception as error:  # a header is parsed as Python's literals, with every error of its tokenizer and parser
-        raise ValueError(f"{where} is no array: {_gist(error)}") from error
+        raise ValueError(f"{where} is no array: {gist(error)}") from error
     start = stream.tell()
     plain = dtype.kind in "biufSU" and all(type(size) is int and size >= 0 for size in shape)
     if not plain or math.prod(shape) * dtype.itemsize != len(content) - start or len(shape) > 16:
@@ -204,41 +147,118 @@ def array_of(content: bytes, where: str) -> Array:
     return np.frombuffer(content[start:], dtype).reshape(shape, order="F" if fortran else "C").copy()
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
+@contextlib.contextmanager
+def aside(path: Path) -> Iterator[Path]:
+    """Give a name beside a file, and move what was written there to the file's place, so that a reader sees it whole.
+
+    Where writing fails, the old file stays. A link in the file's place is replaced, not followed.
+    """
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder, in the place of a file; remove it")
+    other = path.with_name(f".adept.{os.getpid()}.{path.name}")
+    try:
+        other.unlink(missing_ok=True)
+        yield other
+        os.replace(other, path)
+    finally:
+        other.unlink(missing_ok=True)
 
 
-def _require_shallow(value: Any, where: str) -> None:
-    level = [value]
-    for _ in range(DEEPEST):
-        level = [
-            inner for outer in level if isinstance(outer, dict | list)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]  # fmt: skip
-        if not level:
-            return
-    raise ValueError(f"{where} is nested more than {DEEPEST} levels deep")
+def write_aside(path: Path, content: str | bytes | Callable[[IO[bytes]], None]) -> None:
+    """Write a file beside its place and move it there."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with aside(path) as other, open(os.open(other, flags, 0o666), "wb") as file:
+        if callable(content):
+            content(file)
+        else:
+            file.write(content.encode() if isinstance(content, str) else content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
-_NAMES = {int: "a whole number", float: "a finite number", str: "text", bool: "true or false", dict: "a mapping",
-          list: "a list", NoneType: "nothing"}  # fmt: skip
+def require_real(folder: Path) -> None:
+    """Refuse a symbolic link in the place of a folder whose files are replaced or removed."""
+    if folder.is_symlink():
+        raise ValueError(f"{folder} is a symbolic link, and files are not replaced where one leads; remove it")
 
 
-def _is(value: Any, kind: type[Any]) -> bool:
-    if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf
-    if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, kind)
+def replace_files(folder: Path, files: Mapping[str, bytes], manifest: Collection[str]) -> None:
+    """Write files into a folder in the place of the former ones, which its manifest lists; remove those no longer made.
+
+    Only what the manifest lists is replaced or removed, inside the real folder. Anything else in the place of a file is
+    refused before the first byte is written.
+    """
+    folders = {PurePosixPath(name).parent for name in files}
+    for place in folders:
+        require_real(folder / place)
+    for name in files:
+        if os.path.lexists(folder / name) and not (name in manifest and _is_regular(folder / name)):
+            raise ValueError(f"{folder / name} was not written by a former report; move it, or choose another --out")
+    for name in set(manifest) - files.keys():
+        plain = re.fullmatch(r"(\w+/)?\w[\w.-]*", name) and PurePosixPath(name).parent in folders
+        if plain and _is_regular(folder / name):
+            (folder / name).unlink()
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        write_aside(folder / name, content)
 
 
-def _require(condition: bool, where: str, allowed: str, value: Any) -> None:
-    if not condition:
-        shown = repr(value) if isinstance(value, str | int | float | bool | NoneType) else f"a {type(value).__name__}"
-        raise ValueError(f"{where} must be {allowed}, got {shown[:100]}")
+def _is_regular(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
 
 
-def _gist(error: BaseException) -> str:
+def remove_leftovers(folder: Path) -> None:
+    """Remove what killed processes left half written; call it only while holding the folder's lock."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        for file in list(folder.iterdir()):
+            if LEFTOVER.fullmatch(file.name) and not file.is_dir():
+                file.unlink(missing_ok=True)
+
+
+def open_to_append(path: Path) -> IO[str]:
+    """Open a text file to add to its end."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    return open(os.open(path, flags, 0o666), "a", encoding="utf-8", newline="")
+
+
+def take_lock(path: Path) -> IO[str] | None:
+    """Hold a lock file until it is closed; None where another process holds it. A link is not followed."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        file = open(os.open(path, flags, 0o666), "r+")  # noqa: SIM115
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise ValueError(f"{path} is a symbolic link, which a lock never is; remove it") from error
+        raise
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return file
+        except OSError:
+            if time.monotonic() > deadline:
+                file.close()
+                return None
+            time.sleep(0.02)
+
+
+def is_locked(path: Path) -> bool:
+    """Say whether a process holds a lock file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def gist(error: BaseException) -> str:
+    """Return an error's message on one line."""
     if isinstance(error, RecursionError):
         return "it is nested too deep"
     return " ".join(str(error).split())[:200] or type(error).__name__

@@ -14,6 +14,7 @@ from adept.names import check_reference, unknown_name
 from adept.schedulers.base import Scheduler
 from adept.schedulers.fixed import Fixed
 from adept.schedulers.round_robin import RoundRobin
+from adept.schedulers.standardized import StandardizedThompson, StandardizedUCB
 from adept.schedulers.thompson import GaussianThompson
 from adept.schedulers.ucb import UCB
 from adept.schedulers.validation import Arm, epoch_arms
@@ -23,7 +24,11 @@ SCHEDULERS: dict[str, type[Scheduler[Any]]] = {
     "thompson": GaussianThompson,
     "round-robin": RoundRobin,
     "fixed": Fixed,
+    "standardized-ucb": StandardizedUCB,
+    "standardized-thompson": StandardizedThompson,
 }
+ARMS_ALONE = "standardized-ucb"
+"""What a list of arms without a name stands for: returns of any size, so the rule that no unit of reward changes."""
 
 __all__ = [
     "SCHEDULERS",
@@ -32,6 +37,8 @@ __all__ = [
     "GaussianThompson",
     "RoundRobin",
     "Scheduler",
+    "StandardizedThompson",
+    "StandardizedUCB",
     "epoch_arms",
     "make_scheduler",
     "scheduler_class",
@@ -39,21 +46,18 @@ __all__ = [
 ]
 
 
-def make_scheduler(
-    name: str, arms: Sequence[Arm], *, seed: int = 0, paper: bool = False, **options: Any
-) -> Scheduler[Arm]:
-    """Build a scheduler by its name in `SCHEDULERS` or by `"package.module:Class"`.
-
-    With `paper` a scheduler that has a `scale` is the paper's, `scale=None`, unless told: what configurations and
-    records mean.
-    """
+def make_scheduler(name: str, arms: Sequence[Arm], *, seed: int = 0, **options: Any) -> Scheduler[Arm]:
+    """Build a scheduler by its name in `SCHEDULERS` or by `"package.module:Class"`."""
     cls = scheduler_class(name)
     allowed = scheduler_options(cls)
     for option in options:
+        if option == "scale" and option not in allowed:
+            raise ValueError(
+                f"scheduler {name!r} has no scale, got {options[option]!r}; rewards are standardised by the schedulers "
+                "'standardized-ucb' and 'standardized-thompson', and by no other"
+            )
         if option not in allowed:
             raise unknown_name(f"option of scheduler {name!r}:", option, allowed)
-    if paper and "scale" in allowed:
-        options = {"scale": None, **options}
     return cls.from_arms(arms, seed=seed, **options)
 
 

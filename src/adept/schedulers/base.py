@@ -6,12 +6,15 @@ import copy
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, Self
+from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 
-from adept.schedulers.saved import counts, generator_state, label, mapping, restored_generator
+from adept.schedulers.saved import generator_state, label, restored_generator
 from adept.schedulers.validation import Arm, distinct_arms, finite_reward, whole_number
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 PATIENCE = 50
 """Choices after which an untried arm causes a warning."""
@@ -23,6 +26,9 @@ class Scheduler(ABC, Generic[Arm]):
     To write a rule, implement `_choose` and `_credit`. Override `options` if it has options, `_state` and `_restore` if
     it keeps state, and `_diagnose` if it has numbers to plot. In these methods an arm is its index in `arms`.
     """
+
+    STANDARDIZED = ""
+    """class and name of the scheduler that explores whatever the size of rewards, where this rule may not"""
 
     def __init__(self, arms: Sequence[Arm], *, seed: int = 0) -> None:
         self._arms = distinct_arms(arms)
@@ -47,7 +53,7 @@ class Scheduler(ABC, Generic[Arm]):
         return {}
 
     def __repr__(self) -> str:
-        knobs = "".join(f", {name}={value!r}" for name, value in self._shown().items())
+        knobs = "".join(f", {name}={value!r}" for name, value in self.options.items())
         return f"{type(self).__name__}({list(self._arms)!r}{knobs})"
 
     def select(self) -> Arm:
@@ -106,7 +112,7 @@ class Scheduler(ABC, Generic[Arm]):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state; on a state that does not fit, raise `ValueError` and change nothing."""
+        """Continue from a saved state; on one that is not this scheduler's, raise `ValueError` and change nothing."""
         # A copy takes the state, so that nothing is half loaded; the arms stay the user's own objects.
         restored = copy.deepcopy(self, {id(kept): kept for kept in (self._arms, self._index)})
         try:
@@ -120,22 +126,16 @@ class Scheduler(ABC, Generic[Arm]):
 
     def _load(self, state: Mapping[str, Any]) -> None:
         mine = self.state_dict()
-        mapping("the state", state, mine)
+        if not isinstance(state, Mapping) or state.keys() != mine.keys():
+            raise ValueError(f"it must be a mapping with the keys {', '.join(mine)}, got {state!r}")
         for key in ("scheduler", "arms", "options"):
             if state[key] != mine[key]:
                 raise ValueError(f"it is of a scheduler with {key} {state[key]!r}, this one has {mine[key]!r}")
-        self._choices = counts(state["choices"], len(self._arms))
-        self._pending = self._restored_pending(state["pending"])
+        self._choices, self._pending = list(state["choices"]), state["pending"]
         self._rng = restored_generator(state["generator"])
-        self._restore(mapping("the rule's state", state["rule"], mine["rule"]))
-
-    def _restored_pending(self, saved: Any) -> int | None:
-        if saved is None:
-            return None
-        pending = whole_number("pending", saved, at_least=0, at_most=len(self._arms) - 1, example=0)
-        if self._choices[pending] == 0:
-            raise ValueError(f"arm {pending} is pending, but was never chosen")
-        return pending
+        self._restore(state["rule"])
+        if self.state_dict() != state or len(self._choices) != len(self._arms):
+            raise ValueError("it is not whole, or of another version")
 
     def _select(self) -> int:
         index = self._choose()
@@ -146,9 +146,10 @@ class Scheduler(ABC, Generic[Arm]):
 
     def _complain(self) -> None:
         untried = ", ".join(repr(arm) for arm, times in zip(self._arms, self._choices, strict=True) if not times)
+        instead = f"; {self.STANDARDIZED} standardises rewards and tries every arm" if self.STANDARDIZED else ""
         warnings.warn(
-            f"{self!r} has not tried {untried} in its first {PATIENCE} choices; its exploration is too small for "
-            "rewards of this size. Build it with scale='auto', which standardises rewards and tries every arm",
+            f"{self!r} has not tried {untried} in its first {PATIENCE} choices: its exploration is small for rewards "
+            f"of this size{instead}",
             stacklevel=4,
         )
 
@@ -165,19 +166,12 @@ class Scheduler(ABC, Generic[Arm]):
     def _credit(self, index: int, reward: float) -> None:
         """Take note of a finite reward of one arm."""
 
-    def _shown(self) -> Mapping[str, Any]:
-        """Return the knobs that `repr` shows."""
-        return self.options
-
     def _state(self) -> dict[str, Any]:
         """Return the rule's own state, JSON-safe, under the same keys at all times."""
         return {}
 
     def _restore(self, rule: Mapping[str, Any]) -> None:
-        """Set the rule's own state from what `_state` returned; raise `ValueError` where it cannot have.
-
-        The keys are checked already; `adept.schedulers.saved` has checks for lists of counters and numbers.
-        """
+        """Set the rule's own state from what `_state` returned; what `_state` then returns must be equal to it."""
 
     def _diagnose(self) -> dict[str, Sequence[float]]:
         """Return the rule's own numbers, a list over the arms for each name."""

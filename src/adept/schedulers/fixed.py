@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from adept.schedulers.base import Scheduler
 from adept.schedulers.validation import Arm, distinct_arms
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class Fixed(Scheduler[Arm]):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from adept.schedulers.base import Scheduler
 from adept.schedulers.validation import Arm
 
@@ -20,8 +17,3 @@ class RoundRobin(Scheduler[Arm]):
 
     def _credit(self, index: int, reward: float) -> None:
         """Rewards change nothing."""
-
-    def _restore(self, rule: Mapping[str, Any]) -> None:
-        total, arms = sum(self._choices), len(self.arms)
-        if self._choices != [(total + arms - 1 - index) // arms for index in range(arms)]:
-            raise ValueError(f"choices {self._choices} are not those of the arms in turn")

@@ -6,20 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from adept.schedulers.bandit import Bandit, Scale
-from adept.schedulers.saved import counts, numbers
-from adept.schedulers.validation import LARGEST_NUMBER, Arm, real_number
-
-LARGEST_VARIANCE = (2 * LARGEST_NUMBER) ** 2
-"""No two rewards are further apart than the root of this."""
+from adept.schedulers.bandit import Bandit
+from adept.schedulers.validation import Arm, real_number
 
 
 class GaussianThompson(Bandit[Arm]):
-    """Choose the argmax of one draw per arm from N(μ(K), σ²(K)) (paper, eq. 4 and 5).
+    """Choose the argmax of one draw per arm from N(μ(K), σ²(K)): the paper's rule with its constants (eq. 4 and 5).
 
-    A credit of arm K with N earlier ones, Q(K) being the arm's value (the mean of its last W rewards, standardised
-    unless `scale=None`): σ² ← (N·σ² + (Q−μ)²)/(N+1),  μ ← μ + η·(Q−μ)/(N+1),  N ← N+1, with μ = 0, σ² = 1 at the start.
-    N starts at 1 where values are standardised, since N(0, 1) is then a belief worth a reward; in the paper at 0.
+    A credit of arm K with N earlier ones, Q(K) being the mean of the arm's last W rewards:
+    σ² ← (N·σ² + (Q−μ)²)/(N+1),  μ ← μ + η·(Q−μ)/(N+1),  N ← N+1, with μ = 0, σ² = 1, N = 0 at the start.
 
     Deviation: the authors' script shares one window among the arms, leaves η out and draws from NumPy's global
     generator; the paper's equations, a window per arm and a generator of its own are followed here.
@@ -28,29 +23,25 @@ class GaussianThompson(Bandit[Arm]):
         arms: distinct hashable values, for example numbers of epochs.
         step_size: η in (0, 1]; smaller moves μ less per reward.
         window: how many rewards of an arm Q(K) averages, W ≥ 1.
-        scale: "auto" standardises rewards and tries every arm once; None is the paper's exact rule.
         seed: of the generator that the draws come from.
     """
 
-    def __init__(
-        self,
-        arms: Sequence[Arm],
-        step_size: float = 1.0,
-        window: int = 50,
-        scale: Scale = "auto",
-        *,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(arms, window, scale, seed=seed)
+    STANDARDIZED = "adept.StandardizedThompson ('standardized-thompson')"
+    PRIOR_COUNT = 0
+    """Rewards that the belief N(0, 1) counts for before the first one."""
+
+    def __init__(self, arms: Sequence[Arm], step_size: float = 1.0, window: int = 50, *, seed: int = 0) -> None:
+        super().__init__(arms, window, seed=seed)
         self._step_size = real_number("step_size", step_size, above=0, at_most=1, example=1)
-        self._prior = 0 if scale is None else 1
         self._counts = [0] * len(self.arms)
         self._means = [0.0] * len(self.arms)
         self._variances = [1.0] * len(self.arms)
         self._draws = [0.0] * len(self.arms)
 
-    def _knobs(self) -> dict[str, float]:
-        return {"step_size": self._step_size}
+    @property
+    def options(self) -> dict[str, float | str]:
+        """The paper's η and W."""
+        return {"step_size": self._step_size, "window": self._windows.window}
 
     def _best(self) -> int:
         noise = self._rng.standard_normal(len(self.arms)).tolist()
@@ -62,7 +53,7 @@ class GaussianThompson(Bandit[Arm]):
 
     def _learn(self, index: int) -> None:
         surprise = self._values[index] - self._means[index]
-        count = self._counts[index] + self._prior
+        count = self._counts[index] + self.PRIOR_COUNT
         self._variances[index] = (count * self._variances[index] + surprise**2) / (count + 1)
         self._means[index] += self._step_size * surprise / (count + 1)
         self._counts[index] += 1
@@ -77,12 +68,9 @@ class GaussianThompson(Bandit[Arm]):
         }
 
     def _restore(self, rule: Mapping[str, Any]) -> None:
-        arms = len(self.arms)
-        self._counts = counts(rule["counts"], arms)
-        self._restore_windows(rule, self._counts)
-        self._means = numbers(rule["means"], arms)
-        self._variances = numbers(rule["variances"], arms, at_least=0, at_most=LARGEST_VARIANCE)
-        self._draws = numbers(rule["draws"], arms, at_least=-LARGEST_VARIANCE, at_most=LARGEST_VARIANCE)
+        self._restore_windows(rule["rewards"])
+        self._counts, self._means = list(rule["counts"]), list(rule["means"])
+        self._variances, self._draws = list(rule["variances"]), list(rule["draws"])
 
     def _diagnose(self) -> dict[str, Sequence[float]]:
         return {

@@ -6,50 +6,38 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from adept.schedulers.bandit import Bandit, Scale
-from adept.schedulers.saved import counts
+from adept.schedulers.bandit import Bandit
 from adept.schedulers.validation import Arm, real_number
-
-EXPLORATION = 1.0
-"""Chosen by `benchmarks/scheduler_scale.py`; the paper's, in units of the reward, is 5."""
 
 
 class UCB(Bandit[Arm]):
-    """Choose argmax Q(K) + c·√(ln t / N(K)) (paper, eq. 2 and Algorithm 1).
+    """Choose argmax Q(K) + c·√(ln t / N(K)): the paper's rule with the paper's constants (eq. 2, Algorithm 1).
 
-    Q(K) is the value of arm K: the mean of its last W rewards, standardised unless `scale=None`. N(K) and t start at
-    1 and grow by 1 with each credit. Ties go to the arm listed first, so nothing here is random.
+    Q(K) is the mean of the last W rewards of arm K, 0 before the first one (eq. 3). N(K) and t start at 1 and grow by 1
+    with each credit. Ties go to the arm listed first, so nothing here is random.
 
     Deviation: the paper's text raises N(K) with the choice, its Algorithm 1 with the credit; the latter is followed,
     since a count without a reward would shrink the bonus of an arm about which nothing was learnt.
 
     Args:
         arms: distinct hashable values, for example numbers of epochs.
-        exploration: the coefficient c ≥ 0; 0 is greedy. In standard deviations of the rewards, 1 unless given; with
-            `scale=None` in units of the reward, 5 unless given, as in the paper.
+        exploration: the coefficient c ≥ 0, in units of the reward; 0 is greedy.
         window: how many rewards of an arm its value averages, W ≥ 1. Small forgets fast.
-        scale: "auto" standardises rewards and tries every arm once; None is the paper's exact rule.
         seed: not used.
     """
 
-    def __init__(
-        self,
-        arms: Sequence[Arm],
-        exploration: float | None = None,
-        window: int = 10,
-        scale: Scale = "auto",
-        *,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(arms, window, scale, seed=seed)
-        if exploration is None:
-            exploration = 5.0 if scale is None else EXPLORATION
-        self._exploration = real_number("exploration", exploration, at_least=0, example=1)
+    STANDARDIZED = "adept.StandardizedUCB ('standardized-ucb')"
+
+    def __init__(self, arms: Sequence[Arm], exploration: float = 5.0, window: int = 10, *, seed: int = 0) -> None:
+        super().__init__(arms, window, seed=seed)
+        self._exploration = real_number("exploration", exploration, at_least=0, example=5)
         self._counts = [1] * len(self.arms)
         self._time = 1
 
-    def _knobs(self) -> dict[str, float]:
-        return {"exploration": self._exploration}
+    @property
+    def options(self) -> dict[str, float | str]:
+        """The paper's c and W."""
+        return {"exploration": self._exploration, "window": self._windows.window}
 
     def _scores(self) -> list[float]:
         log_time = math.log(self._time)
@@ -70,11 +58,10 @@ class UCB(Bandit[Arm]):
         return {"rewards": self._windows.state(), "counts": list(self._counts)}
 
     def _restore(self, rule: Mapping[str, Any]) -> None:
-        self._counts = counts(rule["counts"], len(self.arms), at_least=1)
+        self._counts = list(rule["counts"])
         # Every credit raises one N(K) and t by one, and all of them start at 1.
-        credited = [count - 1 for count in self._counts]
-        self._time = 1 + sum(credited)
-        self._restore_windows(rule, credited)
+        self._time = 1 + sum(count - 1 for count in self._counts)
+        self._restore_windows(rule["rewards"])
 
     def _diagnose(self) -> dict[str, Sequence[float]]:
         return {**super()._diagnose(), "score": self._scores()}

@@ -6,11 +6,8 @@ import itertools
 import math
 import sys
 from collections import deque
-from collections.abc import Sequence
-from typing import Any
 
-from adept.schedulers.saved import listed
-from adept.schedulers.validation import real_number, whole_number
+from adept.schedulers.validation import whole_number
 
 ROUNDING = 1e-12
 """Rewards whose deviation is below this share of their size count as equal."""
@@ -51,11 +48,3 @@ class RewardWindows:
     def state(self) -> list[list[float]]:
         """Return the windows, oldest reward first."""
         return [list(rewards) for rewards in self._rewards]
-
-    def restored(self, saved: Any, credited: Sequence[int]) -> RewardWindows:
-        """Return windows with the saved rewards, of arms that were credited so many times."""
-        windows = RewardWindows(len(credited), self.window)
-        for index, (rewards, times) in enumerate(zip(listed(saved, len(credited)), credited, strict=True)):
-            for reward in listed(rewards, min(times, self.window)):
-                windows.append(index, real_number("a reward", reward, example=0))
-        return windows

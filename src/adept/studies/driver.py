@@ -11,9 +11,8 @@ from types import FrameType
 from typing import Any
 
 from adept.config import Config, Execution
-from adept.runs.files import remove_leftovers, take_lock, write_aside
 from adept.runs.imports import import_named, named_environments, named_schedulers, require_trust
-from adept.runs.safe_io import read_text
+from adept.runs.safe_io import read_text, remove_leftovers, take_lock, write_aside
 from adept.studies.engines import Engine
 from adept.studies.grid import Study, parse_study, require_continuation
 from adept.studies.progress import Progress
@@ -30,7 +29,7 @@ def run_study(study: Study, directory: Path, engine: Engine, settings: Settings 
     check_continuation(study, directory)
     settings = settings or Settings()
     # On the nodes of a cluster devices and cores are others than here: of them nothing can be said before.
-    check_runs(study, settings.execution if engine.here else Execution(device="cpu"), settings.trust)
+    check_runs(study, settings.execution if engine.here else Execution(device="cpu"), settings)
     with held(directory), interrupted_by_terminate():
         check_continuation(study, directory)
         write_aside(directory / "study.toml", study.text)
@@ -64,9 +63,9 @@ def check_continuation(study: Study, directory: Path) -> None:
         raise ValueError(f"{directory} exists and is no study's folder; choose another --out")
 
 
-def check_runs(study: Study, execution: Execution, trust: bool) -> None:
+def check_runs(study: Study, execution: Execution, settings: Settings) -> None:
     """Make what each kind of run needs once: a mistake is found before the first run, and leaves nothing behind."""
-    from adept.runs.checking import check_run  # here, so that a driver needs no PyTorch to list or monitor cells
+    from adept.runs.runner import check_run  # here, so that a driver needs no PyTorch to list or monitor cells
 
     kinds: dict[tuple[str, ...], Config] = {}
     for task in study.tasks:
@@ -75,8 +74,8 @@ def check_runs(study: Study, execution: Execution, trust: bool) -> None:
             kind = (task, config.algo, config.network, str(config.batch_size), *named_schedulers(config))
             kinds.setdefault(kind, config)
     named = [name for config in kinds.values() for name in (*named_schedulers(config), *named_environments(config))]
-    require_trust(named, trust, f"study {study.name!r}")
-    import_named(named)
+    require_trust(named, settings.trust, f"study {study.name!r}")
+    import_named(named, settings.folder)
     for config in kinds.values():
         check_run(config, execution)
 

@@ -11,11 +11,16 @@ from adept.algorithms import ALGORITHMS
 from adept.config import Config
 from adept.envs import backend_of
 from adept.extras import MissingExtra
+from adept.hindsight.estimates import Estimate
+from adept.rules import RULES, Feedback
 from adept.runs.imports import named_environments
 from adept.studies.results import Cell, StudyResults
 
 UNKNOWN_RATE = (200.0, 10.0)
 """Microseconds per environment step of sampling, and per row and epoch of updating, where the backend knows none."""
+
+SETTLED = 500
+"""Updates after which a rule that learns nothing new has come to the epochs it stays at."""
 
 NEEDED = {"step", "epochs_done", "environment_seconds", "inference_seconds", "update_seconds"}
 """Columns that tell a run's rates; a run of another version that lacks them tells none."""
@@ -41,28 +46,43 @@ class Remaining:
     cell: Cell
     steps: int
     epochs: float
-    """epochs of an iteration on average, if the arms are chosen equally often; with a target KL, at most"""
+    """epochs of an iteration on average (see `expected_epochs`); with a target KL, at most"""
     flops: float | None
-    """None where the environment, and so its network, cannot be had here"""
+    """updates, sampling and monitoring; None where the environment, and so its network, cannot be had here"""
     seconds: float
     source: str
+
+
+@dataclass(frozen=True)
+class Passes:
+    """FLOPs of one observation's forward pass."""
+
+    whole: int
+    policy: int
+    values: int
+
+    def iteration(self, config: Config, epochs: float) -> float:
+        """Return the FLOPs of an iteration, with its share of what the run spends on monitoring."""
+        from adept.trainer_engine import measured_passes  # PyTorch, not for rates
+
+        policy_rows, values_rows = measured_passes(config)
+        monitoring = (policy_rows * self.policy + values_rows * self.values) / config.iterations
+        return self.whole * cost.iteration(config, epochs) + monitoring
 
 
 def estimate(results: StudyResults) -> list[Remaining]:
     """Estimate what the cells that are not done have left to do."""
     study = results.study
     measured = measured_rates(results, results.cells)
-    forwards = {task: _forward(study.config(study.baseline, task, study.seeds[0])) for task in study.tasks}
+    passes_of = {task: _passes(study.config(study.baseline, task, study.seeds[0])) for task in study.tasks}
     estimates = []
     for cell in results.cells:
         config = cell.config
         made = 0 if cell.state == "missing" else int(_last(results, cell))
         iterations = 0 if cell.state == "done" else max(0, study.iterations(cell.task) - made)
         epochs = expected_epochs(config)
-        forward = forwards[cell.task]
-        flops = None
-        if forward is not None:
-            flops = iterations * forward * cost.iteration(config, epochs)
+        passes = passes_of[cell.task]
+        flops = None if passes is None else iterations * passes.iteration(config, epochs)
         rate = rate_for(config, measured)
         steps = iterations * config.batch_size
         seconds = steps * rate.step(epochs)
@@ -99,8 +119,18 @@ def rate_for(config: Config, measured: dict[tuple[str, str], Rate]) -> Rate:
 
 
 def expected_epochs(config: Config) -> float:
-    """Return the epochs of an iteration on average, if the arms are chosen equally often."""
-    return sum(config.choices) / len(config.choices)
+    """Return the epochs of an iteration on average.
+
+    Arms are taken to be chosen equally often. A rule is asked for its epochs while updates neither stop short nor
+    overshoot.
+    """
+    if config.scheduler not in RULES:
+        return sum(config.choices) / len(config.choices)
+    rule, just_right = config.rule(), Feedback(slope=Estimate(0.0, 1.0))
+    rule.begin(config.learning_rate)
+    asked = min(config.iterations, SETTLED)
+    epochs = [rule.step(just_right if index else None).epochs for index in range(asked)]
+    return (sum(epochs) + (config.iterations - asked) * epochs[-1]) / config.iterations
 
 
 def sources(estimates: Iterable[Remaining]) -> list[str]:
@@ -108,13 +138,14 @@ def sources(estimates: Iterable[Remaining]) -> list[str]:
     return sorted({each.source for each in estimates if each.steps})
 
 
-def _forward(config: Config) -> int | None:
+def _passes(config: Config) -> Passes | None:
     if named_environments(config):  # an estimate imports nothing that a file names
         return None
     try:
-        from adept.flops import build_network, forward_flops  # here, so that a rate can be had without PyTorch
+        from adept.flops import build_network, forward_flops, policy_flops, values_flops
 
-        return forward_flops(*build_network(config))
+        built = build_network(config)
+        return Passes(forward_flops(*built), policy_flops(*built), values_flops(*built))
     except MissingExtra:
         return None
 

@@ -13,8 +13,9 @@ from typing import Any
 from adept.config import Config, current_keys
 from adept.names import unknown_name
 from adept.presets import preset
+from adept.runs.parsing import fit, parse_toml
 from adept.runs.records import config_of
-from adept.runs.safe_io import fit, parse_toml, read_text
+from adept.runs.safe_io import read_text
 from adept.studies.relative import resolve
 
 CONFIG_KEYS = Config.keys()
@@ -26,6 +27,8 @@ CRITERIA = ("final-score", "mean-score", "steps-to-threshold")
 """What decides a study: the score at the end, its mean over the run, or the steps until a score is reached."""
 SHAPE = {"name": str, "title?": str, "baseline": str, "base?": dict, "criterion?": str, "threshold?": float}
 MOST_RUNS = 100_000
+LONGEST_LABEL = 200
+"""Letters of a title or label: they stand in figures, tables and terminals."""
 NEVER_DIFFER = ("env", "seed", "steps")
 """Keys that are the grid's own, or without which runs cannot be compared."""
 
@@ -74,6 +77,11 @@ class Study:
         for kind, items in (("task", self.tasks), ("seed", self.seeds), ("method", names)):
             _require_distinct(self.name, kind, items)
         _require_distinct(self.name, "task's folder", [folder_name(task) for task in self.tasks])
+        if long := next((text for text in (self.title, *(method.label for method in self.methods))
+                         if len(text) > LONGEST_LABEL), None):  # fmt: skip
+            raise ValueError(
+                f"the title or label {long[:40]!r}… has {len(long):,} letters; at most {LONGEST_LABEL} fit"
+            )
         for name in [self.name, *names]:
             if not name or folder_name(name) != name or name.startswith("."):
                 raise ValueError(f"the name {name!r} cannot be a folder; use letters, digits, '-' and '_'")
@@ -133,7 +141,7 @@ class Study:
         if known is not None:
             return dataclasses.replace(known, seed=seed)
         values = current_keys({**self.base, **self.method(method).values})
-        algo, scheduler = values.get("algo", "ppo"), values.get("scheduler", "ucb")
+        algo, scheduler = values.get("algo", "ppo"), values.get("scheduler", Config.scheduler)
         try:
             standard = preset(task, algo, scheduler)
             values = resolve(values, preset(task, algo, "fixed").epochs, standard.learning_rate)
@@ -174,7 +182,7 @@ def parse_study(text: str, source: str) -> Study:
     table = parse_toml(text, source)
     try:
         return _build(table, text)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:  # the latter of values that are lists or tables where names belong
         raise ValueError(f"{source}: {error}") from error
 
 
@@ -250,7 +258,8 @@ def _method(values: dict[str, Any]) -> Method:
     for key in own:
         if key not in CONFIG_KEYS:
             raise unknown_name(f"key of method {values['name']!r}", key, CONFIG_KEYS)
-    return Method(values["name"], str(values.get("label", values["name"])), current_keys(own))
+    fit(values, {"label?": str}, f"method {values['name']!r}")
+    return Method(values["name"], values.get("label", values["name"]), current_keys(own))
 
 
 def shipped_studies() -> tuple[str, ...]:

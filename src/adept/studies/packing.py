@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from adept.records import DIGITS, column
-from adept.runs.files import write_aside
+from adept.runs.parsing import fit, parse_json
 from adept.runs.records import ENERGY_SHAPE, START_SHAPE, Columns, is_evaluation
-from adept.runs.safe_io import Archive, Array, fit, open_archive, parse_json
+from adept.runs.safe_io import Archive, Array, open_archive, write_aside
 
 SCHEMA = 2
 FILE = "records.zip"

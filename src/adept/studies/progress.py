@@ -7,13 +7,16 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
-from adept.runs.text import duration
 from adept.studies.engines import Event
 from adept.studies.estimate import expected_epochs, measured_rates, rate_for
 from adept.studies.results import StudyResults
 from adept.studies.work import Job, last_iteration
+from adept.terminal import duration, inert, make_console, say
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 LINE_SECONDS = 60.0
 REFRESH_SECONDS = 1.0
@@ -114,7 +117,7 @@ class Progress:
         if self._bars is not None:
             self._bars.say(text)
         else:
-            print(text, file=self._stream, flush=True)
+            say(text, self._stream)
 
 
 def prices(results: StudyResults, jobs: Sequence[Job]) -> dict[Job, float]:
@@ -131,12 +134,14 @@ class _Bars:
     """Bars of rich: one for the study, one for each run under way."""
 
     def __init__(self) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, TextColumn
         from rich.progress import Progress as RichProgress
 
-        columns = (BarColumn(bar_width=24), TextColumn("{task.percentage:>3.0f}%"), TextColumn("{task.description}"))
-        self._progress = RichProgress(*columns, console=Console(stderr=True), transient=True)
+        columns = (
+            BarColumn(bar_width=24),
+            *(TextColumn(text, markup=False) for text in ("{task.percentage:>3.0f}%", "{task.description}")),
+        )
+        self._progress = RichProgress(*columns, console=make_console(stderr=True), transient=True)
         self._study = self._progress.add_task("", total=1.0)
         self._tasks: dict[Job, Any] = {}
         self._progress.start()
@@ -147,14 +152,14 @@ class _Bars:
         for job in running:
             if job not in self._tasks:
                 total = job.iterations * job.config.batch_size
-                self._tasks[job] = self._progress.add_task(str(job), total=total)
+                self._tasks[job] = self._progress.add_task(inert(str(job)), total=total)
             self._progress.update(self._tasks[job], completed=made[job])
         for job in [job for job in self._tasks if job not in running]:
             self._progress.remove_task(self._tasks.pop(job))
 
     def say(self, text: str) -> None:
         """Print a line above the bars."""
-        self._progress.console.print(text, markup=False, highlight=False)
+        self._progress.console.print(text)
 
     def close(self) -> None:
         """Leave the terminal as it was."""

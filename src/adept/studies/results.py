@@ -15,6 +15,7 @@ from adept.config import Config
 from adept.runs.records import (
     STATES,
     Columns,
+    check_iterations,
     config_of,
     read_config,
     read_energy,
@@ -88,7 +89,8 @@ class StudyResults:
         Numbers have the digits that packing keeps, wherever they come from.
         """
         if (run := self._packed(cell)) is not None:
-            return run.columns
+            known = cell.config.iterations if run.status["state"] == "done" else run.status.get("iteration", 0)
+            return check_iterations(run.columns, known, f"{self.directory / FILE}, {cell.path.name} of {cell.method}")
         return rounded(read_iterations(cell.path))
 
     def evaluations(self, cell: Cell) -> list[dict[str, str]]:

@@ -13,6 +13,7 @@ from adept.config import Config, Execution
 from adept.runs.energy import EnergyMeter
 from adept.runs.imports import import_named, named_environments, named_schedulers, require_trust
 from adept.runs.records import CHECKPOINT_SECONDS, RunFolder, read_status
+from adept.runs.safe_io import LARGEST_TABLE, open_foreign
 
 PATIENCE_SECONDS = 60.0
 """How long a run held by another process is waited for: one whose driver or node was lost lets go soon."""
@@ -46,6 +47,8 @@ class Settings:
     energy: bool = False
     trust: bool = False
     """import the code that the study's file names: schedulers and environments as package.module:Name"""
+    folder: Path = field(default_factory=Path.cwd)
+    """where runs find files by relative names, and that code"""
     command: tuple[str, ...] = ()
     """the command that started the study, for the records"""
 
@@ -56,7 +59,7 @@ def run_job(job: Job, settings: Settings, on_record: Callable[[Any], None] | Non
 
     named = [*named_schedulers(job.config), *named_environments(job.config)]
     require_trust(named, settings.trust, f"the study's {job}")
-    import_named(named)
+    import_named(named, settings.folder)
     wait_until_free(job.path)
     if settings.command:
         sys.argv = list(settings.command)
@@ -97,10 +100,10 @@ def mark_failed(job: Job, error: str) -> None:
 def last_iteration(path: Path) -> int:
     """Return the iteration of the last whole row of a run, reading only the file's end."""
     try:
-        with open(path / "iterations.csv", "rb") as file:
+        with open_foreign(path / "iterations.csv", LARGEST_TABLE) as file:
             file.seek(0, 2)
             file.seek(max(0, file.tell() - 4096))
             lines = file.read().split(b"\n")[:-1]
         return int(float(lines[-1].split(b",")[0]))
-    except (OSError, ValueError, IndexError):
+    except (OSError, ValueError, IndexError, OverflowError):
         return 0

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adept.schedulers import Scheduler
-from adept.schedulers.saved import numbers
 from adept.schedulers.validation import Arm, real_number
 
 
@@ -40,7 +39,7 @@ class Softmax(Scheduler[Arm]):
         return {"last": list(self._last)}
 
     def _restore(self, rule: Mapping[str, Any]) -> None:
-        self._last = numbers(rule["last"], len(self.arms))
+        self._last = list(rule["last"])
 
     def _diagnose(self) -> dict[str, Sequence[float]]:
         return {"last": self._last}

@@ -6,15 +6,16 @@ import contextlib
 import multiprocessing
 import os
 import signal
-import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
+from adept.runs.imports import outside_current_folder
 from adept.studies.engines import TICK_SECONDS, Event
 from adept.studies.work import Job, Settings, mark_failed, run_job
+from adept.terminal import set_up_streams, warn
 
 STOP_SECONDS = 600.0
 """How long workers that were asked to stop may take to finish their iteration and save."""
@@ -90,7 +91,8 @@ class Worker:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process: SpawnProcess = context.Process(target=_work, args=(theirs, settings), daemon=True)
-        self.process.start()
+        with outside_current_folder():
+            self.process.start()
         theirs.close()
         self.job: Job | None = None
         self.attempt = 0
@@ -112,7 +114,7 @@ def stop(workers: Sequence[Worker]) -> None:
     """Ask the workers to finish their iteration, save and end; asked again meanwhile, end them at once."""
     busy = [worker for worker in workers if worker.job is not None]
     if busy:
-        print("stopping: runs finish their iteration and save; press Ctrl-C again to stop at once", file=sys.stderr)
+        warn("stopping: runs finish their iteration and save; press Ctrl-C again to stop at once")
     try:
         for worker in workers:
             if worker.job is not None:
@@ -128,6 +130,7 @@ def stop(workers: Sequence[Worker]) -> None:
 
 def _work(connection: Connection[Any, Any], settings: Settings) -> None:
     """Run jobs as they come, until there are no more or the driver is gone."""
+    set_up_streams()
     os.setpgid(0, 0)  # a Ctrl-C in the terminal is for the driver, which then asks us to stop
     while True:
         try:

@@ -5,6 +5,8 @@ A task that fails, or whose worker or node is lost, is run again by Ray and cont
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import socket
 import time
@@ -12,13 +14,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from adept.extras import require
+from adept.runs.imports import outside_current_folder
 from adept.runs.records import read_status
+from adept.runs.safe_io import gist
 from adept.studies.engines import TICK_SECONDS, Event
 from adept.studies.work import Job, Settings, mark_failed, run_job
 
 LOOK_SECONDS = 3.0
 """How often the shared folder is looked at for runs that have begun."""
 CONNECT_SECONDS = 10.0
+LOOPBACK = "127.0.0.1"
+QUIET = {"log_to_driver": False, "logging_level": "error"}
 STOP_SECONDS = 600.0
 """How long tasks that were asked to stop may take to finish their iteration and save."""
 
@@ -53,7 +59,7 @@ class RayEngine:
         if ours:
             self._connect()
         options = {**self._resources, "max_retries": self._retries, "retry_exceptions": True}
-        task = ray.remote(**options)(run_job)
+        task = ray.remote(**options)(run_in_folder)
         pending = {task.remote(job, settings): job for job in jobs}
         try:
             yield from self._monitor(pending)
@@ -63,13 +69,28 @@ class RayEngine:
                 ray.shutdown()
 
     def _connect(self) -> None:
-        local = {"num_cpus": max(1, round(self._workers * self._resources["num_cpus"])), "include_dashboard": False}
         try:
             require_reachable(self._address)
-            where = {"address": self._address} if self._address else {"address": "local", **local}
-            self._ray.init(**where, log_to_driver=False, logging_level="warning")
-        except (OSError, ValueError, RuntimeError) as error:
-            raise ValueError(f"no Ray cluster can be reached at {self._address or 'local'!r}: {error}") from error
+            with outside_current_folder():
+                if self._address:
+                    self._ray.init(address=self._address, **QUIET)
+                else:
+                    self._start()
+        except (Exception, SystemExit) as error:  # whatever Ray raises where it does not start
+            raise ValueError(f"no Ray cluster can be reached at {self._address or 'local'!r}: {gist(error)}") from error
+
+    def _start(self) -> None:
+        """Start a cluster that listens at the loopback address alone, as Ray does by itself on macOS and Windows."""
+        cpus = max(1, round(self._workers * self._resources["num_cpus"]))
+        constants: Any = require("ray._private.ray_constants", "ray")
+        before, constants.ENABLE_RAY_CLUSTER = constants.ENABLE_RAY_CLUSTER, False
+        try:
+            self._ray.init(address="local", num_cpus=cpus, include_dashboard=False, **QUIET)
+        finally:
+            constants.ENABLE_RAY_CLUSTER = before
+        if (own := self._ray.util.get_node_ip_address()) != LOOPBACK:
+            self._ray.shutdown()
+            raise ValueError(f"this version of Ray listens at {own}; start a cluster yourself, and give its --address")
 
     def _monitor(self, pending: dict[Any, Job]) -> Iterator[Event | None]:
         waiting, looked = set(pending.values()), 0.0
@@ -107,6 +128,13 @@ class RayEngine:
             self._ray.cancel(reference, force=False)
         if pending:
             self._ray.wait(list(pending), num_returns=len(pending), timeout=STOP_SECONDS)
+
+
+def run_in_folder(job: Job, settings: Settings) -> str:
+    """Carry out a task; Ray's workers stand in another folder, so that they import nothing from that of the command."""
+    with contextlib.suppress(OSError):  # a node may not have it
+        os.chdir(settings.folder)
+    return run_job(job, settings)
 
 
 def require_reachable(address: str | None) -> None:

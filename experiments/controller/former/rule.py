@@ -1,0 +1,262 @@
+"""The hindsight rule of before: slopes move the learning rate itself. It is here as a rival of its successor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from adept.hindsight.feedback import Feedback
+from adept.names import unknown_name
+from adept.rules.base import Rule, Settings
+from adept.schedulers.validation import real_number
+
+MAX_LOG_SCALE = math.log(32)
+"""The scale stays between 1/32 and 32."""
+OVERSHOOT_Z = -3.0
+"""The Z that a KL above the limit counts as."""
+CRITIC_SMOOTHING = 0.2
+"""Weight of the newest rollout in the moving average of the explained variance."""
+MIN_EXPLAINED_VARIANCE = -0.25
+"""Explained variance below which advantages are the critic's own errors; one that only says nothing yet is near 0."""
+MIN_CRITIC_FACTOR, MAX_CRITIC_FACTOR = 0.5, 4.0
+"""The critic's own factor is multiplied by at least and at most this after one update."""
+MAX_UNEXPLAINED_RISE = math.log(2)
+"""Rise of u, the logarithm of the unexplained share, above its moving average that counts as overshooting."""
+MIN_UNEXPLAINED = 1e-3
+"""The share of the returns' variance below which it makes no difference that a critic leaves some unexplained."""
+OPTIMIZE_FOR = ("samples", "compute")
+CRITIC = ("own", "shared")
+
+
+@dataclass
+class _Slopes:
+    """Slopes in standard errors, which add up until they are spent."""
+
+    sum: float = 0.0
+    count: float = 0.0
+
+    def add(self, z: float) -> None:
+        self.sum, self.count = self.sum + z, self.count + 1
+
+    def replace(self, z: float) -> None:
+        self.sum, self.count = z, 1.0
+
+    @property
+    def z(self) -> float:
+        return self.sum / math.sqrt(self.count) if self.count > 0 else 0.0
+
+    def spend(self, deadband: float) -> float:
+        """Return t in -1…1, how sure the slopes are beyond the deadband, and take that share of them away."""
+        moved = math.tanh(math.copysign(max(0.0, abs(self.z) - deadband), self.z) / 2)
+        self.sum, self.count = (1 - abs(moved)) * self.sum, (1 - abs(moved)) * self.count
+        return moved
+
+
+class FormerHindsight(Rule):
+    """Let the slopes of the last updates, in standard errors, set how far the next one moves.
+
+    x is the logarithm of that distance over the preset's, 0 at the start. Slopes add up and are spent: with S the sum
+    of the last n slopes, each over its standard error, and Z = S/√n, after every update
+
+        t = tanh(sign(Z)·max(0, |Z| - deadband)/2),   x ← (1 - leak)·x + gain·t   within ±ln 32,
+        S ← (1 - |t|)·S,   n ← (1 - |t|)·n.
+
+    So one clear slope moves x at once, and many faint ones that agree move it in the end. The deadband keeps noise from
+    moving x, the leak draws x back to the preset where slopes say nothing more. The nearer the update's KL to
+    `kl_limit`, the less x rises: t > 0 counts (1 - KL/kl_limit) times. While the critic is worse than none (moving
+    average of its explained variance below -¼), advantages are its errors, and slopes do not count. Where a KL
+    target of the loop's own ended the update, a positive slope counts as 0: larger steps would only end updates sooner.
+
+    The critic moves further still while it lags, where its slope is known (`Feedback.critic_slope`) and `critic` is
+    "own". A slope of s says that the critic's part of the update should have been 1 + s times as long. The critic's
+    scale is e^y times the actor's, y between 0 and ln 32. With t from the sum of the critic's slopes as above,
+    y ← (1 - leak)·y + |t|·ln(1 + s), the factor 1 + s within ½ and 4, if t and s have one sign. Guard: u is the
+    logarithm of the share of the returns' variance that the critic leaves unexplained. Where u rises above its moving
+    average, y rises 1 - rise/ln 2 times as much, and above ln 2 it falls by `gain`.
+
+    "samples": every update makes the preset's K epochs and the scale, the factor of the learning rate, is exp(x).
+    "compute": each update with Z ≤ deadband, that is, not known to stop short, lowers ln K' by `pace`, from K to
+    share·K, at least 2. The scale exp(x)·K/K', at most 32, makes up for the epochs saved, and the critic's likewise.
+    Nothing more is saved while there is no signal. Where the loop tells its learning rate (`begin`), the first update
+    already trades epochs for scale, at the same distance, as far as the learning rate stays within `trade_rate`.
+
+    Guard: an update with a KL above `kl_limit` counts as Z = -3 whatever its slope, and an epoch with a KL above
+    `kl_stop` ends the update it is in; where the loop can, that epoch is undone.
+
+    Args:
+        epochs: the preset's epochs per update, K.
+        optimize_for: what is expensive, "samples" or "compute".
+        gain: how far one update moves x, at most.
+        leak: share of x lost per update.
+        deadband: standard errors of the slope that count as noise.
+        share: with `optimize_for="compute"`, the share of the preset's epochs that updates come down to.
+        pace: with `optimize_for="compute"`, how much ln K falls with an update that did not stop short.
+        kl_limit: KL above which an update counts as having overshot.
+        kl_stop: KL at which an update ends.
+        trade_rate: with `optimize_for="compute"`, the learning rate up to which epochs are traded for scale at once;
+            0: never.
+        critic: "own" lets a critic that lags have a longer scale, "shared" never.
+        seed: not used.
+    """
+
+    needs_slope: ClassVar[bool] = True
+    guards: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        epochs: int,
+        *,
+        optimize_for: str = "samples",
+        gain: float = 0.5,
+        leak: float = 0.01,
+        deadband: float = 1.5,
+        share: float = 0.3,
+        pace: float = 0.1,
+        kl_limit: float = 0.05,
+        kl_stop: float = 0.1,
+        trade_rate: float = 1e-3,
+        critic: str = "own",
+        seed: int = 0,
+    ) -> None:
+        super().__init__(epochs, seed=seed)
+        if optimize_for not in OPTIMIZE_FOR:
+            raise unknown_name("optimize_for", str(optimize_for), OPTIMIZE_FOR)
+        if critic not in CRITIC:
+            raise unknown_name("critic", str(critic), CRITIC)
+        self._optimize_for = optimize_for
+        self._gain = real_number("gain", gain, at_least=0, at_most=10, example=0.5)
+        self._leak = real_number("leak", leak, at_least=0, at_most=1, example=0.01)
+        self._deadband = real_number("deadband", deadband, at_least=0, at_most=100, example=1.5)
+        self._share = real_number("share", share, above=0, at_most=1, example=0.3)
+        self._pace = real_number("pace", pace, at_least=0, at_most=10, example=0.1)
+        self._kl_limit = real_number("kl_limit", kl_limit, above=0, example=0.05)
+        self._kl_stop = real_number("kl_stop", kl_stop, above=0, example=0.1)
+        self._trade_rate = real_number("trade_rate", trade_rate, at_least=0, example=1e-3)
+        self._critic_has = critic
+        self._x = self._z = self._saved = 0.0
+        self._slopes, self._critic_slopes = _Slopes(), _Slopes()
+        self._explained: float | None = None
+        """moving average of the critic's explained variance"""
+        self._y: float | None = None
+        """logarithm of the critic's scale over the actor's; None until its slope is known"""
+        self._unexplained: float | None = None
+        """moving average of u"""
+
+    @property
+    def options(self) -> dict[str, float | str]:
+        """The knobs, by the names of the constructor."""
+        return {
+            "optimize_for": self._optimize_for,
+            "gain": self._gain,
+            "leak": self._leak,
+            "deadband": self._deadband,
+            "share": self._share,
+            "pace": self._pace,
+            "kl_limit": self._kl_limit,
+            "kl_stop": self._kl_stop,
+            "trade_rate": self._trade_rate,
+            "critic": self._critic_has,
+        }
+
+    def begin(self, learning_rate: float) -> None:
+        """Trade epochs for scale at once, when optimizing for compute and the learning rate leaves room for it."""
+        if self._optimize_for == "compute" and self._trade_rate > learning_rate > 0:
+            self._saved = min(math.log(self._trade_rate / learning_rate), -math.log(self._share))
+
+    @property
+    def wants_slope(self) -> bool:
+        """Whether advantages are more than the critic's errors; while they are not, slopes would not count."""
+        return self._explained is None or self._explained >= MIN_EXPLAINED_VARIANCE
+
+    def stops(self, kl: float) -> bool:
+        """Say whether an epoch with this approximate KL went too far, so that the update must end."""
+        return not kl <= self._kl_stop
+
+    def diagnostics(self) -> dict[str, float]:
+        """Return how far updates move, relative to the preset's, the Z that moved it last, and the critic's factor."""
+        return {"distance": math.exp(self._x), "z": self._z, "critic": math.exp(self._y or 0.0)}
+
+    def step(self, feedback: Feedback | None) -> Settings:
+        """Move the distance, the critic's factor and the epochs by the slopes of the last update."""
+        if feedback is not None:
+            seen = self._add(feedback)
+            self._learn_critic(feedback)
+            self._z = self._slopes.z
+            moved = self._slopes.spend(self._deadband)
+            room = 1.0 if feedback.kl is None or moved <= 0 else max(0.0, 1 - feedback.kl / self._kl_limit)
+            self._x = _within((1 - self._leak) * self._x + self._gain * moved * room)
+            if seen and moved <= 0:
+                self._saved = _within(self._saved + self._pace)
+        made = self._made()
+        longer = math.log(self.epochs / made)
+        lr_scale = _within(self._x + longer)
+        return Settings(made, math.exp(lr_scale), None if self._y is None else math.exp(_within(lr_scale + self._y)))
+
+    def _made(self) -> int:
+        """Return the epochs of the next update."""
+        if self._optimize_for == "samples":
+            return self.epochs
+        fewest = max(min(2, self.epochs), round(self.epochs * self._share))
+        return max(fewest, round(self.epochs * math.exp(-self._saved)))
+
+    def _add(self, feedback: Feedback) -> bool:
+        """Add a slope to the sum, if it counts; the guard puts its own word in the place of all of it."""
+        if feedback.explained_variance is not None:
+            explained = max(-1.0, feedback.explained_variance)  # it has no lower bound: one bad rollout is not many
+            self._explained = _averaged(self._explained, explained)
+        slope = feedback.slope.z if feedback.slope.known and self.wants_slope else None
+        if slope is not None and feedback.stopped:
+            slope = min(slope, 0.0)
+        if feedback.kl is not None and feedback.kl > self._kl_limit:
+            self._slopes.replace(OVERSHOOT_Z)
+        elif slope is not None:
+            self._slopes.add(slope)
+        return slope is not None
+
+    def _learn_critic(self, feedback: Feedback) -> None:
+        """Move the critic's own factor, if its slope is known and counts."""
+        slope = feedback.critic_slope
+        if self._critic_has == "shared" or not slope.known or not self.wants_slope:
+            return
+        self._critic_slopes.add(slope.z)
+        sure = self._critic_slopes.spend(self._deadband)
+        wanted = math.log(min(MAX_CRITIC_FACTOR, max(MIN_CRITIC_FACTOR, 1 + slope.value)))
+        step = abs(sure) * wanted if sure * wanted > 0 else 0.0
+        if feedback.explained_variance is not None:
+            unexplained = math.log(min(1.0, max(MIN_UNEXPLAINED, 1 - feedback.explained_variance)))
+            rise = 0.0 if self._unexplained is None else unexplained - self._unexplained
+            self._unexplained = _averaged(self._unexplained, unexplained)
+            if rise > MAX_UNEXPLAINED_RISE:
+                step = -self._gain
+            elif step > 0:
+                step *= 1 - max(0.0, rise) / MAX_UNEXPLAINED_RISE
+        self._y = max(0.0, _within((1 - self._leak) * (self._y or 0.0) + step))
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "x": self._x,
+            "saved": self._saved,
+            "z": self._z,
+            "slopes": [self._slopes.sum, self._slopes.count],
+            "explained": self._explained,
+            "y": self._y,
+            "critic_slopes": [self._critic_slopes.sum, self._critic_slopes.count],
+            "unexplained": self._unexplained,
+        }
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self._x, self._saved, self._z = state["x"], state["saved"], state["z"]
+        self._slopes, self._critic_slopes = _Slopes(*state["slopes"]), _Slopes(*state["critic_slopes"])
+        self._explained, self._y, self._unexplained = state["explained"], state["y"], state["unexplained"]
+
+
+def _averaged(average: float | None, value: float) -> float:
+    """Return a moving average with a newer value in it."""
+    return value if average is None else average + CRITIC_SMOOTHING * (value - average)
+
+
+def _within(logarithm: float) -> float:
+    """Return the logarithm of a scale, held between 1/32 and 32."""
+    return min(MAX_LOG_SCALE, max(-MAX_LOG_SCALE, logarithm))
