@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from adept.runs.records import FORMER_COLUMNS
+from adept.records import current_name
 from benchmarks.page import write
 from benchmarks.sb3_record import recorder
 
@@ -165,7 +165,7 @@ def read(path: Path) -> dict[str, float]:
     with path.open(encoding="utf-8") as file:
         table = csv.DictReader(file)
         assert table.fieldnames is not None
-        table.fieldnames = [FORMER_COLUMNS.get(name, name) for name in table.fieldnames]
+        table.fieldnames = [current_name(name) for name in table.fieldnames]
         rows = [{name: float(row[name]) for name in COLUMNS} for row in table]
     return {
         "final": rows[-1]["episode_return"],

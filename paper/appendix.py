@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adept.probe.effects import effects
-from adept.report.wording import interval, markdown, number, percent
+from adept.report.text import interval, markdown, number, percent
 from paper import choices
 from paper.blocks import claim_table
 from paper.claims import rivals

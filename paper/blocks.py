@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from adept.probe.placebo import preference
-from adept.report.scales import MARGIN
+from adept.report.normalization import MARGIN
 from adept.report.statistics import Estimate, aggregate
-from adept.report.wording import interval, markdown, number, percent
+from adept.report.text import interval, markdown, number, percent
 from paper import choices
 from paper.claims import all_claims
 from paper.intervals import welch

@@ -13,7 +13,7 @@ import numpy as np
 from adept import cost
 from adept.presets import preset
 from adept.report.statistics import Estimate
-from adept.report.wording import interval, percent
+from adept.report.text import interval, percent
 from paper.choices import arm_shares
 from paper.intervals import share, welch
 from paper.measures import Array, Evidence

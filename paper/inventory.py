@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from adept import cost
-from adept.report.wording import counted
+from adept.report.text import counted
 from adept.studies.estimate import estimate
 from adept.studies.grid import load_study
 from adept.studies.results import results_of

@@ -10,9 +10,9 @@ import numpy as np
 
 from adept.hindsight.stages import Mean
 from adept.report.comparison import Run
-from adept.report.gains import advice, monitored
+from adept.report.hindsight import advice, monitored
 from adept.report.statistics import Array, area_under_curve
-from adept.report.wording import markdown, number, percent
+from adept.report.text import markdown, number, percent
 from paper.measures import Evidence
 from paper.words import NOT_RUN, finished, table
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from adept.report.comparison import Run
 from adept.report.statistics import Estimate
-from adept.report.wording import counted, percent
+from adept.report.text import counted, percent
 
 NOT_RUN = "*Not run yet.*"
 

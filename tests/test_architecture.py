@@ -23,6 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "options": {"names"},
     "terminal": set(),
     "seeding": set(),
+    "records": set(),
     "schedulers": {"names"},
     "hindsight": {"names", "extras"},
     "rules": {"names", "schedulers", "hindsight"},
@@ -33,7 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "algorithms/stopping": {"names"},
     "config": {"names", "schedulers", "hindsight", "rules", "algorithms/__init__", "algorithms/stopping"},
     "presets": {"names", "config", "rules", "algorithms/__init__"},
-    "cost": {"config", "algorithms/__init__"},
+    "cost": {"config", "rules", "algorithms/__init__"},
     "envs": {"names", "extras", "config"},
     "networks": {"names", "envs"},
     "rollout": {"config", "envs", "networks", "seeding"},
@@ -41,7 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "fast": {"config", "rules", "envs", "networks", "rollout", "algorithms", "algorithms/__init__", "seeding"},
     "flops": {"names", "config", "envs", "networks"},
     "trainer_engine": {
-        *{"engine", "hindsight", "rules", "schedulers", "config", "envs", "rollout", "seeding"},
+        *{"engine", "hindsight", "rules", "schedulers", "config", "cost", "envs", "rollout", "seeding"},
         *{"algorithms", "algorithms/__init__"},
     },
     "training": {
@@ -62,15 +63,27 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     # A run's folder: what writes it (runner) trains, what reads it (records) does not.
     "runs": {
-        *{"names", "extras", "config", "seeding", "envs", "networks", "rollout", "algorithms", "cost"},
+        *{"names", "extras", "records", "config", "seeding", "envs", "networks", "rollout", "algorithms", "cost"},
         *{"hindsight", "training", "terminal"},
     },
     "studies": {
-        *{"names", "extras", "config", "presets", "algorithms/__init__", "envs", "flops", "cost", "runs", "terminal"},
+        *{
+            "names",
+            "extras",
+            "records",
+            "config",
+            "presets",
+            "algorithms/__init__",
+            "envs",
+            "flops",
+            "cost",
+            "runs",
+            "terminal",
+        },
         *{"hindsight", "rules", "trainer_engine"},  # for what a run will cost
     },
     # A report reads the records of a study against the grid that the study declares; it runs nothing.
-    "report": {"names", "extras", "config", "cost", "hindsight", "runs", "studies", "terminal"},
+    "report": {"names", "extras", "records", "config", "presets", "cost", "hindsight", "runs", "studies", "terminal"},
     # Probes read records, and branch runs of their own.
     "probe": {
         *{"names", "schedulers", "rules", "hindsight", "config", "seeding", "trainer_engine", "training", "runs"},

@@ -13,6 +13,8 @@ from adept.envs.base import Discrete
 from adept.flops import forward_flops, paper_forward_macs, policy_flops, values_flops
 from adept.networks import NETWORKS, ActorCritic, make_network
 from adept.presets import preset
+from adept.runs.panel import Progress, plain_line
+from adept.training import train
 
 PROCGEN = preset("procgen/bigfish", "ppo", "ucb")
 
@@ -85,3 +87,24 @@ def test_accounting_of_procgen():
     assert result["minibatches"] == 8
     assert result["paper"] == {"forward_macs": 528_384, "minibatches": 32, "ratio_round_robin": pytest.approx(0.67571)}
     assert [round(result["per_arm"][arm]["ratio"], 4) for arm in "321"] == [1.0, 0.7001, 0.4002]
+
+
+@pytest.mark.parametrize("scheduler", ["fixed", "ucb", "hindsight"])
+def test_monitoring_in_the_accounting_is_what_a_run_spends_on_it(scheduler):
+    steps = 10 * 256
+    config = dataclasses.replace(preset("gymnasium/CartPole-v1", scheduler=scheduler), steps=steps, monitor_every=3)
+    config = dataclasses.replace(config, **({"arms": (3,)} if scheduler == "ucb" else {"epochs": 3}))
+    records = list(train(config))
+    assert accounting(config)["monitor_flops"] == records[-1]["monitor_flops"] > 0
+
+
+def test_the_compute_of_a_run_and_of_the_accounting_agree_and_monitoring_is_apart():
+    """ADEPT(U) whose arms are all K=4 costs 100 % of K=4, however much is monitored; the rest has its own number."""
+    config = dataclasses.replace(preset("gymnasium/CartPole-v1"), arms=(4,), steps=10 * 256)
+    progress = Progress(config, accounting(config)["forward_flops"], 0)
+    for record in train(config):
+        progress.add(record)
+    assert progress.compute == pytest.approx(1.0)
+    assert progress.monitoring == pytest.approx(record["monitor_flops"] / record["flops"])
+    assert 0.2 < progress.monitoring < 0.6
+    assert "compute 100% of K=4  monitoring" in plain_line(progress)

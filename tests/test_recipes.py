@@ -126,7 +126,7 @@ def test_a_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
-    from adept.report import ReportOptions, build_report, drawings
+    from adept.report import ReportOptions, build_report, plots
     from adept.report.figures import Drawing, Pen, new_figure
 
     def runs_done(pen: Pen) -> list[Drawing]:
@@ -136,7 +136,7 @@ def test_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                   for name in pen.names]  # fmt: skip
         return [Drawing("runs-done", "Runs done", "How many runs are done.", figure, counts, "more")]
 
-    monkeypatch.setattr(drawings, "DRAWINGS", (runs_done,))
+    monkeypatch.setattr(plots, "DRAWINGS", (runs_done,))
     write_study(tmp_path / "study", METHODS[:2], ["minigrid/DoorKey-6x6"], [1, 2], iterations=20)
     build_report(ReportOptions((tmp_path / "study",), resamples=100))
     report = tmp_path / "study" / "report"

@@ -67,8 +67,8 @@ def test_monitoring_changes_no_other_number(case: str, fast: bool) -> None:
     assert list(plain[0]) == [name for name in monitored[0] if name in plain[0]]
     gains = {"gain/1", "gain/2", "gain/3", "gain/x0.5", "gain/x1.5", "gain/x2"}
     added = {"slope", "slope_z", "critic_slope", "critic_slope_z", "update_gain", *gains}
-    assert monitored[0].keys() - plain[0].keys() == added | {"monitor_seconds"}
-    here = columns(monitored, without=("flops", *added))
+    assert monitored[0].keys() - plain[0].keys() == added | {"monitor_flops", "monitor_seconds"}
+    here = columns(monitored, without=("flops", "monitor_flops", *added))
     assert here == columns(plain, without=("flops",))
     measured = [math.isfinite(record["update_gain"]) for record in monitored]
     assert measured == [index > 0 and index % 2 == 0 for index in range(len(monitored))]
@@ -162,6 +162,8 @@ def test_flops_are_counted() -> None:
     # and one of the critic.
     one = 8 * trainer.policy_flops + trainer.values_flops
     assert monitored[-1]["flops"] - plain[-1]["flops"] == 3 * 256 * one
+    assert monitored[-1]["monitor_flops"] == 3 * 256 * one
+    assert [record["flops"] - record["monitor_flops"] for record in monitored] == [record["flops"] for record in plain]
     assert trainer.policy_flops + trainer.values_flops == trainer.forward_flops
     few = run(config("discrete", monitor_rows=64))
     assert few[-1]["flops"] - plain[-1]["flops"] == 3 * 64 * one

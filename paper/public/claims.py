@@ -10,7 +10,7 @@ import numpy as np
 
 from adept.probe.placebo import MARGIN as PREFERRED
 from adept.report.statistics import Estimate
-from adept.report.wording import interval
+from adept.report.text import interval
 from paper.intervals import student
 from paper.measures import ROOT
 from paper.public.tables import ARMS, SIZES, Row, by_game, read_table

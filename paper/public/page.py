@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from adept.report.figures import Drawing
-from adept.report.wording import interval, markdown
+from adept.report.text import interval, markdown
 from paper.intervals import student
 from paper.public.claims import Public, public_claims
 from paper.public.tables import ARMS, SIZES, by_game

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from adept.report.scales import MARGIN
+from adept.report.normalization import MARGIN
 from adept.report.statistics import Estimate
-from adept.report.wording import counted, interval, listing, percent
+from adept.report.text import counted, interval, listing, percent
 from paper.tournament.field import BANDIT, HINDSIGHT, MORE, NO_LOSS, Field, Tournament
 from paper.verdicts import FAILS, HOLDS, NOT_SHOWN, UNTESTED, Region, verdict
 from paper.words import points

@@ -18,7 +18,7 @@ import numpy as np
 from adept.report.analysis import Analysis, TaskResult, analyze
 from adept.report.comparison import Comparison, Run
 from adept.report.loading import load_comparison
-from adept.report.scales import MARGIN, without_progress
+from adept.report.normalization import MARGIN, without_progress
 from adept.report.statistics import RESAMPLES, Array, Estimate, Scores, difference, iqm, share_ahead
 from paper.measures import ROOT, copied
 from paper.verdicts import HOLDS, Region, verdict

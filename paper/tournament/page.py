@@ -8,11 +8,11 @@ import matplotlib
 import numpy as np
 
 from adept.report.comparison import Run
-from adept.report.drawings.scores import differences, score_against_compute
 from adept.report.figures import STYLE, Drawing, Pen
-from adept.report.scales import MARGIN
+from adept.report.normalization import MARGIN
+from adept.report.plots.scores import differences, score_against_compute
 from adept.report.style import looks
-from adept.report.wording import counted, interval, listing, markdown, number, percent
+from adept.report.text import counted, interval, listing, markdown, number, percent
 from paper.measures import ROOT
 from paper.tournament.answers import CHOICES, KL_RULES, answers, answers_about_the_bandit, tasks_of
 from paper.tournament.field import BANDIT, HINDSIGHT, Field, Tournament

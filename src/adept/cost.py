@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from adept.algorithms import ALGORITHMS
 from adept.config import Config
+from adept.rules import RULES
 
 
 def sampling(config: Config) -> int:
@@ -34,6 +35,11 @@ def ratio(config: Config, epochs: float, *, minibatches: int | None = None) -> f
     """Return the cost of iterations of so many epochs on average, over that of always using the largest arm."""
     largest = iteration(config, max(config.choices), minibatches=minibatches)
     return iteration(config, epochs, minibatches=minibatches) / largest
+
+
+def pays_for_monitoring(config: Config) -> bool:
+    """Return whether measuring updates is part of the method: a rule that goes by slopes pays for them."""
+    return config.scheduler in RULES and RULES[config.scheduler].needs_slope
 
 
 def epoch_flops(config: Config, flops: float, epochs: float) -> float:

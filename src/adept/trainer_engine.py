@@ -72,8 +72,7 @@ class TrainerEngine(Engine):
     | augmentation | the preset; or the augmentation scheduler, a second bandit credited alike (UCB-DrAC) |
 
     Gains are measured every `monitor_interval` iterations if the run is monitored, slopes with them and where the rule
-    needs them. Where the rule needs every slope, at most as many rows are used as cost a twelfth of the preset's
-    update: the slope's two passes are two thirds of an epoch, so that is K/8 of a rollout.
+    needs them, on `measured_rows` rows.
     """
 
     sees_gradients: ClassVar[bool] = True

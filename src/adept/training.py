@@ -126,7 +126,7 @@ class Trainer:
         self.engine = TrainerEngine(config, self.learner)
         self.stopping = make_rules(config.stopping)
         self.iteration = 0
-        self._episodes = self._gradient_steps = self._flops = 0
+        self._episodes = self._gradient_steps = self._flops = self._monitor_flops = 0
         self._seconds = self._processor_seconds = 0.0
 
     def __iter__(self) -> Iterator[Record]:
@@ -152,7 +152,7 @@ class Trainer:
                 "environment_seconds": rollout.environment_seconds,
                 "inference_seconds": rollout.inference_seconds,
                 "update_seconds": updated - collected - self.engine.monitor_seconds,
-                **self.engine.columns(),
+                **self._measured(),
             }
 
     def _count(self, rollout: Rollout, epochs: list[Epoch]) -> None:
@@ -165,7 +165,13 @@ class Trainer:
             cost.sampling(self.config) + cost.update(self.config, rows) + sum(r.forward_rows for r in self.stopping)
         )
         evaluating = self.policy_flops * self.engine.policy_passes + self.values_flops * self.engine.values_passes
+        self._monitor_flops += evaluating * self.engine.max_rows
         self._flops += self.forward_flops * passes + evaluating * self.engine.max_rows
+
+    def _measured(self) -> Record:
+        """Return the engine's columns, and the FLOPs of evaluating updates where those are evaluated."""
+        columns = self.engine.columns()
+        return {**columns, "monitor_flops": self._monitor_flops} if "monitor_seconds" in columns else columns
 
     def _progress(self, rollout: Rollout, settings: Settings, epochs: list[Epoch]) -> Record:
         """Return where the run stands, and how it does."""
@@ -245,6 +251,7 @@ class Trainer:
             "episodes": self._episodes,
             "gradient_steps": self._gradient_steps,
             "flops": self._flops,
+            "monitor_flops": self._monitor_flops,
             "seconds": self._seconds,
             "processor_seconds": None if math.isnan(self._processor_seconds) else self._processor_seconds,
         }
@@ -265,6 +272,7 @@ class Trainer:
             part.load(values[name], own)
         self.iteration, self._episodes = values["iteration"], values["episodes"]
         self._gradient_steps, self._flops = values["gradient_steps"], values["flops"]
+        self._monitor_flops = values.get("monitor_flops", 0)
         self._seconds = values["seconds"]
         spent = values.get("processor_seconds")  # older runs did not count it
         self._processor_seconds = math.nan if spent is None else spent

@@ -79,7 +79,6 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["report"], "DIRECTORIES is required"),
     (["report", ""], "an argument is empty"),
     (["report", "nowhere"], "nowhere"),
-    (["report", "nowhere", "--allow", "nope"], "configuration key in --allow 'nope'"),
     (["report", "nowhere", "--resamples", "1000000000"], "--resamples must be at most"),
     (["report", "nowhere", "--resamples", "5"], "100 or more"),
     (["flops", "gymnasium/CartPole-v1", "--algo", "drac"], "DrAC"),

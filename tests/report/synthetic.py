@@ -52,7 +52,8 @@ def study_text(
     lines = [
         'name = "synthetic"', 'title = "A made-up study"', f"tasks = {json.dumps(list(tasks))}",
         f"seeds = {list(seeds)}", f"baseline = {json.dumps(methods[0][0])}",
-        'differs = ["scheduler", "scheduler_options", "epochs", "arms", "stopping"]', "[base]", f"steps = {steps}",
+        'differs = ["scheduler", "scheduler_options", "epochs", "arms", "stopping", "learning_rate"]',
+        "[base]", f"steps = {steps}",
     ]  # fmt: skip
     for name, label, values, *_ in methods:
         lines += ["[[methods]]", f"name = {json.dumps(name)}", f"label = {json.dumps(label)}"]

@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 from synthetic import METHODS, MORE, write_study
 
+from adept.report import sections
 from adept.report.analysis import analyze
 from adept.report.comparison import ComparedMethod, Comparison, Run
 from adept.report.curves import aggregate_curve, choice_shares, phase_flops, task_curve
 from adept.report.loading import load_comparison
-from adept.report.scales import make_scale
+from adept.report.normalization import make_scale
+from adept.report.power import seeds_needed
 from adept.report.statistics import Estimate
 from adept.report.summary import summarize
 from adept.report.tables import TABLES
-from adept.report.wording import readable
+from adept.report.text import readable
 
 TASKS = ["minigrid/DoorKey-6x6", "minigrid/LavaGapS7"]
 FIXED_1 = METHODS[1]
@@ -109,7 +111,7 @@ def test_a_baseline_that_hardly_scores_is_warned_of(tmp_path):
 def test_one_seed_gives_no_interval_and_says_so(tmp_path):
     found = analyze(small(tmp_path, METHODS[:3], seeds=[1]), resamples=200)
     assert not found.methods["ucb"].train["iqm"].has_interval
-    assert "One seed tells no more." in summarize(found).differences
+    assert summarize(found).headline == "1 seed cannot tell these methods apart, whatever they score; 5 could."
     assert any("one finished run" in text for text in found.warnings)
 
 
@@ -172,19 +174,35 @@ def test_differences_are_tested_against_the_baseline(tmp_path):
     assert gap.value == pytest.approx(means["ucb"] / means["fixed-4"] - 1)
     assert gap.low < gap.value < gap.high
     headline = summarize(found).headline
-    assert headline.startswith("ADEPT(U) {4,2,1} is better than PPO (K=4) by final score: IQM 1.1")
-    assert f"with {100 * found.methods['ucb'].update_compute:.0f} % of its update FLOPs (p" in headline
-    assert "corrected for 2 rivals" in headline
+    spent = f"{100 * found.methods['ucb'].update_compute:.0f} %"
+    assert headline == f"Use ADEPT(U) {{4,2,1}}: it scores higher than PPO (K=4), with {spent} of its update FLOPs."
+    facts = summarize(found).differences[0]
+    assert facts.startswith("By final score ADEPT(U) {4,2,1} has an IQM of 1.1")
+    assert "corrected for 2 rivals" in facts
+    assert summarize(found).following[-1] == "Try ADEPT(U) {4,2,1} on a task of your own, beside PPO (K=4)."
     assert "Worse than PPO (K=4): PPO (K=1)." in summarize(found).differences
 
 
 def test_no_method_is_called_better_without_evidence(analysis):
-    # Three seeds cannot tell four rivals apart on this scale of differences.
     summary = summarize(analysis)
     better = [name for name, result in analysis.methods.items() if result.standing == "better"]
-    assert summary.headline.startswith("No method is shown to be better" if not better else analysis.comparison.label(
-        max(better, key=analysis.iqm)))  # fmt: skip
+    wanted = f"Use {analysis.comparison.label(max(better, key=analysis.iqm))}" if better else "Stay with PPO (K=4)"
+    assert summary.headline.startswith(wanted)
     assert "highest" not in summary.headline
+
+
+def test_a_study_whose_seeds_cannot_show_a_winner_says_so_first(tmp_path):
+    """Three seeds, one task, three rivals, all far ahead: the smallest p is 3 × 0.1."""
+    scores = {4: 0.3, 3: 0.9, 2: 0.9, 1: 0.9}
+    methods = [(f"k{k}", f"K={k}", {"scheduler": "fixed", "epochs": k}, score, 0.3) for k, score in scores.items()]
+    write_study(tmp_path, methods, TASKS[:1], [1, 2, 3], iterations=20)
+    found = analyze(load_comparison([tmp_path]), resamples=2000)
+    summary = summarize(found)
+    needed = seeds_needed(1, 3)
+    assert summary.headline == f"3 seeds cannot tell these methods apart, whatever they score; {needed} could."
+    assert "3 seeds on 1 task cannot show a winner" in summary.differences[0]
+    assert summary.following[0].startswith(f"Run {needed} seeds of each method instead of 3")
+    assert "What to do next" in sections.findings(summary)
 
 
 def test_curves_end_at_the_final_scores(analysis):

@@ -53,13 +53,13 @@ def test_every_figure_comes_as_png_svg_and_csv_with_a_caption(report):
     for name, figure in facts["figures"].items():
         for ending in ("png", "svg", "csv"):
             assert (options.output / "figures" / f"{name}.{ending}").stat().st_size > 50
-        assert "seeds" in figure["caption"], name
+        assert re.search(r"n = \d.* seeds? ×", figure["caption"]), name
         assert re.search("moothing", figure["caption"]) or "interval" in figure["caption"], name
     names = set(facts["figures"])
     assert {
         "aggregate-curves", "score-against-compute", "per-task-differences", "aggregates-train", "compute-by-phase",
         "probability-of-improvement", "performance-profile", "learning-curves", "decisions",
-        "decisions-per-task",
+        "score-against-compute-by-task",
     } <= names  # fmt: skip
     assert "aggregates-test" not in names  # there are no evaluations
 

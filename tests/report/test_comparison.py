@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -13,7 +14,6 @@ from adept.report import sections
 from adept.report.analysis import analyze
 from adept.report.comparison import Comparison, Run
 from adept.report.loading import load_comparison
-from adept.report.summary import summarize
 from adept.studies.grid import cell_path
 
 TASKS = ["minigrid/DoorKey-6x6", "minigrid/LavaGapS7"]
@@ -53,16 +53,26 @@ def test_the_axis_has_a_point_per_iteration_where_they_are_few(study):
     assert comparison.axis[TASKS[0]].tolist() == [2048.0 * (index + 1) for index in range(60)]
 
 
-def test_a_run_that_differs_in_an_undeclared_key_makes_the_report_fail(tmp_path):
+def test_a_run_that_is_not_what_its_study_declares_makes_the_report_fail(tmp_path):
     write_study(tmp_path, METHODS[:2], TASKS[:1], [1, 2], iterations=4)
     path = cell_path(tmp_path, "fixed-1", TASKS[0], 2) / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "discount": 0.9, "clip_range": 0.3}))
-    with pytest.raises(ValueError, match="cannot be compared") as error:
+    with pytest.raises(ValueError, match="not what it declares") as error:
         load_comparison([tmp_path])
-    for word in (path.parent, cell_path(tmp_path, "fixed-4", TASKS[0], 2), "discount is 0.9", "--allow"):
+    for word in (path.parent, cell_path(tmp_path, "fixed-4", TASKS[0], 2), "discount is 0.9"):
         assert str(word) in str(error.value)
-    assert "clip_range" in str(error.value).partition("--allow")[2]
-    load_comparison([tmp_path], allow=["discount", "clip_range"])
+    assert "declare discount, clip_range in differs" in str(error.value)
+
+
+def test_monitoring_is_no_part_of_a_method(tmp_path):
+    for folder in ("study", "loose"):
+        write_study(tmp_path / folder, METHODS[:2], TASKS[:1], [1, 2], iterations=4)
+        path = cell_path(tmp_path / folder, "fixed-1", TASKS[0], 2) / "config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "monitor": False, "monitor_rows": 7}))
+    (tmp_path / "loose" / "study.toml").unlink()
+    for folder in ("study", "loose"):
+        comparison = load_comparison([tmp_path / folder])
+        assert [len(comparison.finished(method.name, TASKS[0])) for method in comparison.methods] == [2, 2]
 
 
 def test_several_studies_are_one_comparison(tmp_path):
@@ -73,16 +83,26 @@ def test_several_studies_are_one_comparison(tmp_path):
     assert [run.seed for run in comparison.finished("fixed-4", TASKS[0])] == [1, 2, 3]
 
 
-def test_studies_of_unlike_budgets_are_refused_unless_allowed(tmp_path):
+def test_the_budget_of_two_studies_is_a_difference_too(tmp_path):
     write_study(tmp_path / "a", METHODS[:2], TASKS[:1], [1, 2], iterations=4)
-    write_study(tmp_path / "b", METHODS[2:3], TASKS[:1], [1, 2], iterations=8)
-    with pytest.raises(ValueError, match=r"steps is 16384 and 8192.*--allow steps"):
-        load_comparison([tmp_path / "a", tmp_path / "b"])
-    comparison = load_comparison([tmp_path / "a", tmp_path / "b"], allow=["steps"])
+    write_study(tmp_path / "b", [METHODS[0], METHODS[2]], TASKS[:1], [1, 2], iterations=8)
+    comparison = load_comparison([tmp_path / "a", tmp_path / "b"])
+    assert [method.label for method in comparison.methods] == [
+        "PPO (K=4), steps=8192", "PPO (K=1), steps=8192", "PPO (K=4) (synthetic), steps=16384",
+        "ADEPT(U) {4,2,1}, steps=16384",
+    ]  # fmt: skip
+    assert "steps" in comparison.declared
     assert comparison.budget[TASKS[0]] == 4 * 2048
     assert "every score there is taken at 8,192 steps" in comparison.notes[0]
     run = comparison.finished("ucb", TASKS[0])[0]
     assert comparison.score(run) == run.score[3]
+
+
+def test_the_same_seed_in_two_studies_is_one_run_too_many(tmp_path):
+    for folder in "ab":
+        write_study(tmp_path / folder, METHODS[:2], TASKS[:1], [1], iterations=4)
+    with pytest.raises(ValueError, match=r"seed 1 of .fixed-4. .* is there twice"):
+        load_comparison([tmp_path / "a", tmp_path / "b"])
 
 
 def test_a_name_that_means_two_things_is_told_apart_by_its_study(tmp_path):
@@ -98,30 +118,78 @@ def test_an_unknown_baseline_and_a_wrong_folder_are_named(study, tmp_path):
         load_comparison([study], baseline="fixd-4")
     with pytest.raises(ValueError, match=r"study\.toml"):
         load_comparison([tmp_path])
+    with pytest.raises(ValueError, match=r"the folder .*nowhere does not exist; give a folder of a study"):
+        load_comparison([tmp_path / "nowhere"])
     with pytest.raises(ValueError, match="one or more folders"):
         load_comparison([])
 
 
-def test_runs_outside_a_study_are_grouped_by_what_defines_a_method(tmp_path):
-    write_study(tmp_path / "study", METHODS[:3], TASKS[:1], [1, 2], iterations=4)
-    (tmp_path / "study" / "study.toml").unlink()
-    comparison = load_comparison([tmp_path / "study"])
-    assert [method.label for method in comparison.methods] == [
-        "ppo K=1", "ppo K=4", "ppo ucb {4,2,1} exploration 1 window 50"
-    ]  # fmt: skip
-    assert comparison.baseline == "ppo K=4"
-    assert [run.seed for run in comparison.finished("ppo K=1", TASKS[0])] == [1, 2]
+def loose(directory, methods, tasks=TASKS[:1], seeds=(1, 2)):
+    """Write runs as `adept train` leaves them, and return their comparison."""
+    write_study(directory, methods, tasks, seeds, iterations=4)
+    (directory / "study.toml").unlink()
+    return load_comparison([directory])
 
 
-def test_runs_outside_a_study_must_be_comparable_too(tmp_path):
-    write_study(tmp_path, METHODS[:2], TASKS[:1], [1, 2], iterations=4)
-    (tmp_path / "study.toml").unlink()
-    path = cell_path(tmp_path, "fixed-1", TASKS[0], 2) / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "discount": 0.9}))
-    with pytest.raises(ValueError, match=r"discount is .*--allow discount") as error:
-        load_comparison([tmp_path])
-    assert str(path.parent) in str(error.value)
-    assert str(cell_path(tmp_path, "fixed-1", TASKS[0], 1)) in str(error.value)
+def method(name, final=0.8, **values):
+    return (name, name, {"scheduler": "fixed", **values}, final, 0.3)
+
+
+def labels(comparison):
+    return sorted(entry.label for entry in comparison.methods)
+
+
+def test_runs_outside_a_study_are_called_by_what_differs(tmp_path):
+    comparison = loose(tmp_path / "study", METHODS[:3])
+    assert labels(comparison) == ["K=1", "K=4", "ucb {4,2,1}"]
+    assert comparison.baseline == "K=4"
+    assert [run.seed for run in comparison.finished("K=1", TASKS[0])] == [1, 2]
+
+
+def test_two_learning_rates_are_two_methods_and_not_two_seeds_of_one(tmp_path):
+    low, high = method("low", learning_rate=1e-3), method("high", 0.4, learning_rate=3e-3)
+    comparison = loose(tmp_path / "rates", [low, high])
+    assert [entry.label for entry in comparison.methods] == ["learning_rate=0.001", "learning_rate=0.003"]
+    assert comparison.baseline == "learning_rate=0.001"  # the preset's
+    means = {entry.name: comparison.scores(entry.name, TASKS[0]).mean() for entry in comparison.methods}
+    assert means["learning_rate=0.001"] == pytest.approx(2 * means["learning_rate=0.003"], rel=0.2)
+    assert comparison.declared == ("learning_rate",)
+
+
+def test_only_keys_that_differ_are_in_a_name(tmp_path):
+    stops = method("stops", epochs=4, stopping={"target-kl": 0.02})
+    eager = ("eager", "eager", {"scheduler": "ucb", "scheduler_options": {"exploration": 5.0, "window": 50}}, 0.8, 0.3)
+    plain = ("plain", "plain", {"scheduler": "ucb"}, 0.8, 0.3)
+    comparison = loose(tmp_path / "runs", [method("k4", epochs=4), stops, plain, eager])
+    assert labels(comparison) == ["K=4", "K=4 target-kl=0.02", "ucb {4,2,1} exploration=1", "ucb {4,2,1} exploration=5"]
+
+
+def test_the_presets_of_two_tasks_are_one_method_and_other_values_are_not(tmp_path):
+    ucb = ("ucb", "ucb", {"scheduler": "ucb"}, 0.8, 0.3)
+    tasks = ["minigrid/DoorKey-6x6", "pybullet/Hopper"]
+    comparison = loose(tmp_path / "presets", [ucb, method("preset"), method("k1", epochs=1)], tasks)
+    assert labels(comparison) == ["K=1", "preset K", "ucb preset arms"]
+    arms = {run.config.arms for run in comparison.runs if run.method == "ucb preset arms"}
+    assert arms == {(4, 2, 1), (10, 5, 1)}
+    assert comparison.common_tasks == tuple(tasks)
+    both = loose(tmp_path / "both", [method("k4", epochs=4), method("k10", epochs=10)], tasks)
+    assert labels(both) == ["K=10", "K=4"]  # each is the preset's on one task, and chosen on the other
+    other = ("other", "other", {"scheduler": "ucb", "arms": [6, 3, 1]}, 0.8, 0.3)
+    write_study(tmp_path / "mixed", [ucb], tasks[:1], [1], iterations=4)
+    (tmp_path / "mixed" / "study.toml").unlink()
+    write_study(tmp_path / "mixed", [other], tasks[1:], [1], iterations=4)
+    (tmp_path / "mixed" / "study.toml").unlink()
+    assert labels(load_comparison([tmp_path / "mixed"])) == ["ucb {4,2,1}", "ucb {6,3,1}"]
+
+
+def test_the_same_seed_twice_in_one_method_is_refused(tmp_path):
+    loose(tmp_path / "runs", METHODS[:2])
+    first = cell_path(tmp_path / "runs", "fixed-1", TASKS[0], 1)
+    shutil.copytree(first, tmp_path / "runs" / "again")
+    with pytest.raises(ValueError, match=r"seed 1 of 'K=1' on minigrid/DoorKey-6x6 is there twice") as error:
+        load_comparison([tmp_path / "runs"])
+    assert str(first) in str(error.value)
+    assert str(tmp_path / "runs" / "again") in str(error.value)
 
 
 def test_measured_energy_is_averaged_where_every_run_has_it(tmp_path):
@@ -132,5 +200,5 @@ def test_measured_energy_is_averaged_where_every_run_has_it(tmp_path):
     found = analyze(load_comparison([tmp_path]), resamples=100)
     assert found.methods["fixed-4"].energy == pytest.approx(0.015)
     assert math.isnan(found.methods["fixed-1"].energy)
-    assert "15 Wh" in sections.methods(found, summarize(found))
-    assert "Energy per run" in sections.methods(found, summarize(found))
+    assert "15 Wh" in sections.methods(found)
+    assert "Energy per run" in sections.methods(found)

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
+from synthetic import METHODS, write_study
 
+from adept.report.analysis import analyze
 from adept.report.loading import load_comparison
 from adept.report.style import arm_colours, looks, ramp
 
 pytest.importorskip("matplotlib")
 
-from adept.report.figures import spread
+from adept.report.figures import Pen, spread
+from adept.report.plots import DRAWINGS
+from adept.report.plots.epochs import decisions
+from adept.report.plots.scores import score_against_compute_by_task
 
 
 def distance(first: str, second: str) -> float:
@@ -41,3 +47,55 @@ def test_labels_are_moved_apart_in_order_and_no_further_than_needed():
     assert spread([2.0, 1.0, 1.2], 0.5) == pytest.approx([2.0, 0.85, 1.35])
     crowded = spread([0.01 * index for index in range(15)], 1.0)
     assert all(b - a >= 1 - 1e-9 for a, b in itertools.pairwise(crowded))
+
+
+def drawn(drawing) -> str:
+    """Return every text of a figure, line breaks as spaces."""
+    from matplotlib.text import Text
+
+    return " | ".join(text.get_text().replace("\n", " ") for text in drawing.figure.findobj(Text))
+
+
+def test_score_against_compute_by_task_has_a_mark_per_method_and_its_numbers(study):
+    analysis = analyze(load_comparison([study]), resamples=100)
+    (drawing,) = score_against_compute_by_task(Pen(analysis, looks(analysis.comparison)))
+    rows = {(row["task"], row["method"]): row for row in drawing.rows}
+    assert {(method, task) for task, method in rows} == set(analysis.tasks)
+    for (task, method), row in rows.items():
+        runs = analysis.comparison.finished(method, task)
+        base = analysis.comparison.finished("fixed-4", task)
+        assert row["score"].value == pytest.approx(np.mean([run.score[-1] for run in runs]))
+        expected = np.mean([run.update_flops[-1] for run in runs]) / np.mean([run.update_flops[-1] for run in base])
+        assert row["update_compute"] == pytest.approx(expected)
+    assert [axes.get_title(loc="left") or axes.get_title() for axes in drawing.figure.axes] == [
+        "DoorKey-6x6",
+        "LavaGapS7",
+    ]
+    for axes in drawing.figure.axes:
+        assert len({line.get_gid().partition("-")[0] for line in axes.lines}) == 5
+
+
+def test_decisions_are_drawn_once_by_task_and_over_all_and_are_not_folded_away(study):
+    analysis = analyze(load_comparison([study]), resamples=100)
+    (drawing,) = decisions(Pen(analysis, looks(analysis.comparison)))
+    assert {row["place"] for row in drawing.rows} == {"All tasks", "DoorKey-6x6", "LavaGapS7"}
+    assert drawing.section == "epochs"
+    shares = [row for row in drawing.rows if (row["method"], row["place"]) == ("ucb", "DoorKey-6x6")]
+    assert np.sum([row["share"] for row in shares], 0) == pytest.approx(1.0)
+    runs = analysis.comparison.finished("ucb", "minigrid/DoorKey-6x6")
+    for row in shares:
+        assert row["share"][-1] == pytest.approx(np.mean([(run.epochs == row["epochs"]).mean() for run in runs]))
+
+
+def test_long_names_are_not_cut_off(tmp_path):
+    long = "PPO with a name of several words that no figure has room for in one line, {16,8,4,2,1} c=5 W=50"
+    methods = [METHODS[0], (METHODS[2][0], long, *METHODS[2][2:])]
+    write_study(tmp_path, methods, ["minigrid/DoorKey-6x6", "minigrid/LavaGapS7"], [1, 2], iterations=6)
+    analysis = analyze(load_comparison([tmp_path]), resamples=100)
+    pen = Pen(analysis, looks(analysis.comparison))
+    named = [drawing for draw in DRAWINGS for drawing in draw(pen)]
+    assert len(named) > 6
+    for drawing in named:
+        assert "…" not in drawn(drawing)
+        if drawing.name not in ("score-against-compute",):  # there a name that fits nowhere is left out
+            assert long in drawn(drawing), drawing.name

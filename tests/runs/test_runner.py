@@ -219,3 +219,26 @@ def test_tensorboard_has_the_tags_people_expect(tmp_path: Path) -> None:
     assert [event.value for event in events.Scalars("adept/epochs")] == columns["epochs"].tolist()
     machine = json.loads((tmp_path / "run" / "machine.json").read_text())
     assert machine["starts"][0]["packages"]["numpy"] == np.__version__
+
+
+def test_tensorboard_shows_the_slope_and_the_scale_of_hindsight(tmp_path: Path) -> None:
+    """`adept train --scheduler hindsight`, read back from the event file: every finite number of the records."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    from adept.cli import main
+
+    words = "train --env gymnasium/CartPole-v1 --scheduler hindsight --steps 3072 --quiet --monitor-every 4"
+    assert main([*words.split(), "--out", str(tmp_path)]) == 0
+    (file,) = tmp_path.rglob("events.out.tfevents.*")
+    events = EventAccumulator(str(file.parent))
+    events.Reload()
+    columns = read_iterations(file.parent)
+    for name, tag in {
+        "slope_z": "adept/slope_z", "lr_scale": "adept/lr_scale", "critic_lr_scale": "adept/critic_lr_scale",
+        "update_gain": "adept/update_gain", "gain/4": "adept/gain/4", "gain/x2": "adept/gain/x2",
+        "rule_distance": "adept/rule_distance", "monitor_flops": "adept/monitor_flops",
+    }.items():  # fmt: skip
+        known = np.isfinite(columns[name])
+        assert known.any()
+        assert [event.step for event in events.Scalars(tag)] == columns["step"][known].tolist()
+        assert [event.value for event in events.Scalars(tag)] == columns[name][known].astype(np.float32).tolist()

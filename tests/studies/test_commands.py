@@ -58,6 +58,32 @@ def test_a_dry_run_runs_nothing_and_says_where_its_rates_are_from(tmp_path, caps
     assert "not measured here" in capsys.readouterr().out
 
 
+THREE_SEEDS = """
+name = "three-seeds"
+tasks = ["gymnasium/CartPole-v1"]
+seeds = 3
+baseline = "k4"
+differs = ["scheduler", "epochs", "arms"]
+[base]
+scheduler = "fixed"
+steps = 2048
+""" + "".join(f'[[methods]]\nname = "k{k}"\nepochs = {k}\n' for k in (4, 3, 2, 1))
+
+
+def test_a_study_that_cannot_show_a_winner_says_so_before_it_runs_and_as_it_stands(tmp_path, capsys):
+    """Three seeds, one task, three rivals: 3 × 2/C(6, 3) = 0.30 at best."""
+    file = tmp_path / "study.toml"
+    file.write_text(THREE_SEEDS)
+    result, _ = commands.study(commands.StudyOptions(str(file), tmp_path / "new", dry_run=True))
+    said = " ".join(capsys.readouterr().out.split())
+    assert "3 seeds on 1 task cannot show a winner" in said
+    assert "6 seeds are needed" in said
+    assert result["winner"]["smallest_p"] == pytest.approx(0.30, abs=0.03)
+    assert result["winner"]["seeds_needed"] == 6
+    assert commands.status(commands.StatusOptions(tmp_path))["winner"] == result["winner"]
+    assert "6 seeds are needed" in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize("method", ["fixed", "hindsight"])
 def test_the_flops_of_a_dry_run_are_those_of_the_run(method, tmp_path):
     """With fixed epochs the estimate leaves little to chance: it is what the run counts, monitoring included."""

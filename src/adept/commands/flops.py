@@ -57,10 +57,13 @@ def flops(options: FlopsOptions) -> dict[str, Any]:
 
 def accounting(config: Config) -> dict[str, Any]:
     """Return the compute of a configuration as one JSON-safe object; docs/compute.md explains its numbers."""
-    from adept.flops import build_network, forward_flops, paper_forward_macs
+    from adept.flops import build_network, forward_flops, paper_forward_macs, policy_flops, values_flops
+    from adept.trainer_engine import measured_passes
 
     network, shape = build_network(config)
     forward, arms = forward_flops(network, shape), config.choices
+    policy_rows, critic_rows = measured_passes(config)
+    monitoring = policy_rows * policy_flops(network, shape) + critic_rows * values_flops(network, shape)
     result: dict[str, Any] = {
         "env": config.env,
         "algo": config.algo,
@@ -72,6 +75,7 @@ def accounting(config: Config) -> dict[str, Any]:
         "iterations": config.iterations,
         "sampling_flops": forward * sampling(config),
         "epoch_flops": forward * epoch(config),
+        "monitor_flops": monitoring,
         "per_arm": {
             str(arm): {
                 "iteration_flops": forward * iteration(config, arm),
@@ -112,6 +116,11 @@ def show_flops(result: dict[str, Any]) -> None:
         )  # fmt: skip
     console.print(table)
     lines = [f"the arms in turn: {result['ratio_round_robin']:.2%} of the largest arm"]
+    largest = max(values["run_flops"] for values in result["per_arm"].values())
+    share = result["monitor_flops"] / (largest + result["monitor_flops"])
+    lines += [
+        f"monitoring comes on top: {cost(result['monitor_flops'])} per run, {share:.1%} of FLOPs with the largest arm"
+    ]
     if "paper" in result:
         paper = result["paper"]
         lines += [f"with the paper's {paper['minibatches']} minibatches: {paper['ratio_round_robin']:.2%}"]

@@ -17,13 +17,14 @@ from adept.cli import loading, parse, print_json
 from adept.config import Execution
 from adept.extras import require
 from adept.options import Positional
+from adept.report.power import can_show_a_winner, seeds_needed, smallest_p
 from adept.runs.imports import named_environments, named_schedulers
 from adept.runs.records import STATES
 from adept.studies.driver import check_continuation, run_study
 from adept.studies.engines import Engine
 from adept.studies.engines.local import LocalEngine
 from adept.studies.estimate import estimate, sources
-from adept.studies.grid import load_study, shipped_studies
+from adept.studies.grid import Study, load_study, shipped_studies
 from adept.studies.results import StudyResults, load_results, pack, results_of
 from adept.studies.work import Settings, last_iteration
 from adept.terminal import duration, make_console, say, warn
@@ -182,6 +183,7 @@ def status_of(results: StudyResults) -> dict[str, Any]:
             grid[method.name][task] = {state: found[state] for state in STATES}
     return {
         "study": study.name,
+        "winner": winner(study),
         "directory": str(results.directory),
         "runs": len(results.cells),
         "counts": results.counts(),
@@ -196,6 +198,17 @@ def status_of(results: StudyResults) -> dict[str, Any]:
             for cell in results.cells if cell.state == "failed"
         ],
     }  # fmt: skip
+
+
+def winner(study: Study) -> dict[str, Any]:
+    """Return whether the declared test can show a winner with the study's seeds, as a JSON-safe object."""
+    tasks, rivals = len(study.tasks), len(study.methods) - 1
+    known = rivals > 0 and len(study.seeds) > 1
+    return {
+        "smallest_p": smallest_p(len(study.seeds), tasks, rivals) if known else None,
+        "seeds_needed": seeds_needed(tasks, rivals) if rivals else None,
+        "text": can_show_a_winner(len(study.seeds), tasks, rivals),
+    }
 
 
 def show_status(results: StudyResults) -> None:
@@ -214,6 +227,7 @@ def show_status(results: StudyResults) -> None:
         table.add_row(method.label, *row)
     console = make_console()
     console.print(table)
+    console.print(summary["winner"]["text"])
     for failed in summary["failed"]:
         text = f"failed: {failed['task']} · {failed['method']} · seed {failed['seed']}: {failed['error']}"
         console.print(text)
@@ -247,6 +261,7 @@ def dry_run(results: StudyResults, workers: int, trust: bool = False, *, quiet: 
         if named and not trust:
             lines += [f"the study names code to import: {', '.join(named)}; running it needs --trust"]
         lines += [f"time: {source}" for source in sources(estimates)]
+        lines += [text for text in [winner(results.study)["text"]] if text]
         console.print("\n".join(lines))
     return {
         "study": results.study.name,
@@ -257,5 +272,6 @@ def dry_run(results: StudyResults, workers: int, trust: bool = False, *, quiet: 
         ],
         "total": {"runs": len(left), "flops": flops, "seconds": seconds, "seconds_of_workers": seconds / workers},
         "rates": sources(estimates),
+        "winner": winner(results.study),
         "names_code": named,
     }  # fmt: skip

@@ -10,8 +10,9 @@ from functools import cached_property
 
 import numpy as np
 
-from adept.report.comparison import REACH, Comparison
-from adept.report.scales import MARGIN, Normalization, Scale, make_scale, scale_of_test_levels, without_progress
+from adept import cost
+from adept.report.comparison import REACH, Comparison, Run
+from adept.report.normalization import MARGIN, Normalization, Scale, make_scale, scale_of_test_levels, without_progress
 from adept.report.statistics import (
     NONE,
     RESAMPLES,
@@ -78,6 +79,8 @@ class MethodResult:
     """FLOPs of updates alone, likewise"""
     processor: float
     epochs: float
+    monitoring: float
+    """share of all FLOPs that measured updates"""
     energy: float
     """mean kilowatt-hours of a run, where every finished one was measured"""
     difference: Estimate = NONE
@@ -173,10 +176,10 @@ class Analysis:
         points = sorted((self.methods[name].update_compute, -self.iqm(name), name) for name in self.scored
                         if math.isfinite(self.methods[name].update_compute) and self.learned(name))  # fmt: skip
         front, best = [], math.inf
-        for _, cost, name in points:
-            if cost < best:
+        for _, loss, name in points:
+            if loss < best:
                 front.append(name)
-                best = cost
+                best = loss
         return tuple(front)
 
     def learned(self, name: str) -> bool:
@@ -197,6 +200,10 @@ class Analysis:
             return None
         found = {task: self.comparison.scores(method, task, measure) for task in self.comparison.common_tasks}
         return [scale(task, scores) for task, scores in found.items()] if all(map(len, found.values())) else None
+
+    def fewest_runs(self, names: Iterable[str]) -> int:
+        """Return the fewest finished runs of some methods on any common task."""
+        return min((self.tasks[name, task].done for name in names for task in self.comparison.common_tasks), default=0)
 
     def margin(self, rival: str) -> float:
         """Return what counts as no loss against a rival, in the criterion's normalised unit."""
@@ -254,6 +261,14 @@ def _task_result(comparison: Comparison, method: str, task: str) -> TaskResult:
     return TaskResult(len(runs), planned, score, area, test, flops, update_flops, processor, epochs, *reached)
 
 
+def _monitoring(run: Run) -> float:
+    """Return the share of a run's FLOPs that measured updates."""
+    if run.config is None:
+        return math.nan
+    measuring, own = float(run.monitor_flops[-1]), float(run.flops[-1])
+    return measuring / (own if cost.pays_for_monitoring(run.config) else own + measuring)
+
+
 def _method_result(analysis: Analysis, name: str) -> MethodResult:
     comparison, baseline = analysis.comparison, analysis.comparison.baseline
     cells = {task: cell for task in comparison.tasks if (cell := analysis.tasks.get((name, task)))}
@@ -275,6 +290,7 @@ def _method_result(analysis: Analysis, name: str) -> MethodResult:
         sum(cell.done for cell in cells.values()), sum(cell.planned for cell in cells.values()),
         aggregates, aggregates.get(comparison.criterion), improvement, compute, update_compute,
         _mean(cell.processor for cell in cells.values()), _mean(cell.epochs for cell in cells.values()),
+        _mean(_monitoring(run) for task in cells for run in comparison.finished(name, task)),
         _mean(run.energy for task in cells for run in comparison.finished(name, task)),
     )  # fmt: skip
 

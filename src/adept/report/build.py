@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from adept.extras import require
 from adept.report.analysis import Analysis, analyze
 from adept.report.loading import load_comparison
-from adept.report.scales import Normalization
+from adept.report.normalization import Normalization
 from adept.report.statistics import RESAMPLES, Estimate
 from adept.report.summary import Summary, summarize
 from adept.report.tables import TABLES, method_rows
-from adept.report.wording import interval, markdown, number, percent
+from adept.report.text import interval, markdown, number, percent
 from adept.runs.parsing import read_json
 from adept.runs.safe_io import LARGEST_TABLE, read_bytes, replace_files
 
@@ -41,8 +41,6 @@ class ReportOptions:
     """name of the method that scores are normalised by; by default the study's"""
     normalization: Normalization = "auto"
     """ratio to the baseline, progress (share of the baseline's improvement, where scores may be negative), or none"""
-    allow: tuple[str, ...] = ()
-    """configuration keys in which methods may differ beyond those that the studies declare"""
     title: str | None = None
     """title of the page; by default the study's"""
     resamples: int = RESAMPLES
@@ -102,9 +100,7 @@ def report_files(options: ReportOptions) -> tuple[dict[str, bytes], dict[str, An
     from adept.report.figures import draw_all
     from adept.report.page import render_page
 
-    comparison = load_comparison(
-        options.directories, baseline=options.baseline, allow=options.allow, title=options.title
-    )
+    comparison = load_comparison(options.directories, baseline=options.baseline, title=options.title)
     analysis = analyze(comparison, normalization=options.normalization, resamples=options.resamples)
     summary = summarize(analysis)
     drawings = draw_all(analysis)
@@ -143,7 +139,7 @@ def _plain(value: object) -> Any:
 
 def _readme(analysis: Analysis, summary: Summary, drawings: Iterable[Drawing]) -> str:
     """Return the findings as Markdown, for those who read where pages are not rendered."""
-    heads = ["method", "runs", "IQM", "against the baseline", "P(better)", "update FLOPs", "mean K"]
+    heads = ["method", "runs", "IQM", "against the baseline", "P(better)", "update FLOPs", "mean epochs"]
     lines = [
         f"# {markdown(analysis.comparison.title)}", "", f"**{markdown(summary.headline)}**", "",
         *(f"- {markdown(text)}" for text in summary.sentences[1:]), "",

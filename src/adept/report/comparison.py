@@ -70,8 +70,11 @@ class Run:
     steps: Array = field(default_factory=lambda: np.empty(0))
     score: Array = field(default_factory=lambda: np.empty(0))
     flops: Array = field(default_factory=lambda: np.empty(0))
+    """cumulative FLOPs of sampling and updates, and of measuring those where the method goes by that"""
     update_flops: Array = field(default_factory=lambda: np.empty(0))
-    """cumulative FLOPs of updates and of monitoring them; of imported logs, epochs"""
+    """cumulative FLOPs of updates, and of measuring them where the method goes by that; of imported logs, epochs"""
+    monitor_flops: Array = field(default_factory=lambda: np.empty(0))
+    """cumulative FLOPs of measuring updates"""
     processor: Array = field(default_factory=lambda: np.empty(0))
     """processor seconds, NaN where they were not recorded"""
     epochs: Array = field(default_factory=lambda: np.empty(0))

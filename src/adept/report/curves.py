@@ -103,9 +103,10 @@ def phase_flops(comparison: Comparison, method: str) -> dict[str, float] | None:
     shares = []
     for run in [run for task in comparison.tasks for run in comparison.finished(method, task)]:
         if run.config is not None:
-            update = cost.epoch(run.config) / cost.sampling(run.config) * float(run.epochs_done.mean())
-            share = 1 - float(run.update_flops[-1] / run.flops[-1])
-            shares.append([share, share * update, 1 - share - share * update])
+            sampling, measuring = float(run.flops[-1] - run.update_flops[-1]), float(run.monitor_flops[-1])
+            own = measuring if cost.pays_for_monitoring(run.config) else 0.0
+            parts = np.array([sampling, float(run.update_flops[-1]) - own, measuring])
+            shares.append(parts / parts.sum())
     found = zip(PHASES, np.mean(shares, axis=0), strict=True) if shares else ()
     return {phase: float(share) for phase, share in found if share > 1e-6} or None
 

@@ -21,7 +21,7 @@ from adept.report.analysis import Analysis
 from adept.report.statistics import Array
 from adept.report.style import Look, looks
 from adept.report.tables import Block, csv_text
-from adept.report.wording import clip, listing, readable
+from adept.report.text import counted, listing, readable, wrapped
 
 SOFT, FRAME, GRID = "#4a4f57", "#9aa0a6", "#e6e8eb"
 STYLE: Any = {
@@ -111,8 +111,12 @@ class Pen:
         return list(self.looks)
 
     def label(self, name: str) -> str:
-        """Return how a method is called, cut where a figure has no room for more."""
-        return clip(self.analysis.comparison.label(name))
+        """Return how a method is called, in lines that fit into a figure."""
+        return wrapped(self.analysis.comparison.label(name))
+
+    def row(self, height: float) -> float:
+        """Return the height of a method's row: more than the one given where a name takes several lines."""
+        return max(height, 0.14 * max(1 + self.label(name).count("\n") for name in self.names))
 
     def mark(self, name: str, *artists: Artist) -> None:
         """Name what is drawn of a method, so that the page can pick it out."""
@@ -130,7 +134,8 @@ class Pen:
 
     def direct_labels(self, axes: Axes, ends: dict[str, float], height: float, size: float = 8) -> None:
         """Write each method's name at the end of its curve, moved apart on axes of a height in inches."""
-        gap = float(np.ptp(axes.get_ylim())) * size * 1.35 / 72 / height
+        lines = max((1 + self.label(name).count("\n") for name in ends), default=1)
+        gap = float(np.ptp(axes.get_ylim())) * size * 1.35 * lines / 72 / height
         for name, place in zip(ends, spread(list(ends.values()), gap), strict=True):
             axes.annotate(self.label(name), (1.0, place), xycoords=("axes fraction", "data"), xytext=(5, 0),
                           textcoords="offset points", va="center", fontsize=size, color=self.looks[name].light,
@@ -146,7 +151,8 @@ class Pen:
             planned = [len(comparison.planned(name, task)) for task in here]
             few += [f"{comparison.label(name)} {done}/{sum(planned)}"] if done < sum(planned) else []
             seeds |= {*planned} - {0}
-        text = f"n = {' to '.join(map(str, sorted({min(seeds), max(seeds)})))} seeds × {len(here)} tasks"
+        number = " to ".join(map(str, sorted({min(seeds), max(seeds)})))
+        text = f"n = {number} {'seed' if number == '1' else 'seeds'} × {counted(len(here), 'task')}"
         return text + (f"; unfinished runs are left out: {listing(few)}." if few else ".")
 
 
@@ -204,7 +210,7 @@ def step_axis(axes: Axes, label: str | None = "environment steps") -> None:
 
 def draw_all(analysis: Analysis) -> list[Drawing]:
     """Draw every figure that the records allow."""
-    from adept.report.drawings import DRAWINGS
+    from adept.report.plots import DRAWINGS
 
     pen = Pen(analysis, looks(analysis.comparison))
     with our_style():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,56 +14,49 @@ import numpy as np
 from adept import cost
 from adept.config import Config
 from adept.names import unknown_name
+from adept.records import column
 from adept.report.comparison import ComparedMethod, Comparison, Run
 from adept.report.importing import EVENTS, import_logs
+from adept.report.methods import deviations, differing_keys, name_methods
 from adept.report.statistics import Array
-from adept.report.wording import settings
 from adept.runs.records import read_config, read_evaluations, read_iterations, read_starts, read_status
 from adept.studies.grid import different_keys
-from adept.studies.results import Cell, StudyResults, load_results, undeclared_differences
+from adept.studies.results import MONITORING, Cell, StudyResults, load_results, undeclared_differences
 
 PROCESSOR = "processor_seconds"
 """The column of processor time; wall time says little where a machine is shared, and is left out."""
-MONITORED = (
-    "slope_z", "critic_", "update_gain", "lr_scale", "gain/", "approx_kl_last_epoch", "learning_rate",
-    "explained_variance",
-)  # fmt: skip
-"""Columns, or their beginnings, that advice reads."""
-METHOD_KEYS = ("scheduler", "scheduler_options", "epochs", "arms", "stopping")
-"""What makes a method of a run outside any study."""
+NO_PART = ("env", "seed", *MONITORING)
+"""Configuration keys that are no part of a method."""
 Methods = dict[str, ComparedMethod]
 
 
 def load_comparison(
-    directories: Sequence[Path], *, baseline: str | None = None, allow: Iterable[str] = (), title: str | None = None
+    directories: Sequence[Path], *, baseline: str | None = None, title: str | None = None
 ) -> Comparison:
-    """Read folders into one comparison; refuse what cannot be compared.
-
-    `allow` names further configuration keys in which methods may differ, beyond those that the studies declare.
-    """
+    """Read folders into one comparison; refuse what cannot be compared."""
     if not directories:
         raise ValueError("a report needs one or more folders, of studies or of TensorBoard logs")
     studies: list[StudyResults] = []
-    loose: list[tuple[list[ComparedMethod], list[Run]]] = []
+    loose: list[Path] = []
     imported: list[tuple[str, list[Run]]] = []
     for directory in directories:
+        _require_folder(directory)
         packed = (directory / "study.toml").exists()
         if not packed and any(directory.rglob("config.json")):
-            loose.append(loose_runs(directory))
+            loose.append(directory)
         elif not packed and any(directory.rglob(EVENTS)):
             imported.append((directory.resolve().name, import_logs(directory)))
         else:
             studies.append(load_results(directory))  # says what is missing
-    allow = tuple(allow)
+    criterion, threshold = _criterion(studies)
     for results in studies:
-        _require_comparable(results, allow)
+        _require_comparable(results)
     methods, runs, names = _of_studies(studies)
-    for own_methods, own_runs in loose:
-        methods |= {method.name: method for method in own_methods if method.name not in methods}
-        runs += own_runs
-    keys = [*(key for results in studies for key in results.study.differs), *(METHOD_KEYS if loose else ()), *allow]
-    declared = tuple(dict.fromkeys(keys))
-    _require_comparable_across(runs, declared)
+    own_methods, own_runs, own_keys = loose_runs(loose)
+    methods |= {name: method for name, method in own_methods.items() if name not in methods}
+    runs += own_runs
+    declared = tuple(dict.fromkeys([*(key for results in studies for key in results.study.differs), *own_keys]))
+    methods, declared = _told_apart(methods, runs, declared)
     known = {run.task.rpartition("/")[2]: run.task for run in runs}
     for source, logs in imported:
         ours = {name for name, method in methods.items() if method.source != source}
@@ -71,21 +64,37 @@ def load_comparison(
             name = f"{source}/{run.method}" if run.method in ours else run.method
             methods.setdefault(name, ComparedMethod(name, name, None, source))
             runs.append(replace(run, method=name, task=known.get(run.task.rpartition("/")[2], run.task)))
-    if baseline is None and studies:
-        baseline = names[0, studies[0].study.baseline]
-    elif baseline is None:  # the fixed method with the most epochs, or the first one where none is fixed
-        baseline = max(methods.values(), key=lambda method: method.fixed_epochs or 0).name
+    if baseline is None:
+        baseline = names[0, studies[0].study.baseline] if studies else _usual(methods.values())
     if baseline not in methods:
         raise unknown_name("baseline", baseline, methods)
     tasks = tuple(dict.fromkeys(run.task for run in runs))
     titles = [
         *(results.study.title for results in studies),
         *(name for name, _ in imported),
-        *(own[0].source for own, _ in loose),
+        *(directory.resolve().name for directory in loose),
     ]
     budget, notes = _budgets(tasks, runs, bool(imported))
     return Comparison(title or " and ".join(titles), tuple(methods.values()), tasks, tuple(runs), baseline, budget,
-                      declared, notes, *_criterion(studies))  # fmt: skip
+                      declared, notes, criterion, threshold)  # fmt: skip
+
+
+def _require_folder(directory: Path) -> None:
+    if not directory.is_dir():
+        what = "is a file" if directory.exists() else "does not exist"
+        raise ValueError(
+            f"the folder {directory} {what}; give a folder of a study, of runs of `adept train`, or of TensorBoard logs"
+        )
+
+
+def _usual(methods: Iterable[ComparedMethod]) -> str:
+    """Return the method that others are compared with: a fixed one, nearest to the preset, with the most epochs."""
+
+    def rank(method: ComparedMethod) -> tuple[bool, int, int]:
+        departs = 0 if method.config is None else deviations(method.config)
+        return method.fixed_epochs is not None, -departs, method.fixed_epochs or 0
+
+    return max(methods, key=rank).name
 
 
 def _criterion(studies: Sequence[StudyResults]) -> tuple[str, float | None]:
@@ -97,33 +106,42 @@ def _criterion(studies: Sequence[StudyResults]) -> tuple[str, float | None]:
     return next(iter(declared), ("final-score", None))
 
 
-def _require_comparable(results: StudyResults, allow: tuple[str, ...]) -> None:
-    found = [difference for difference in undeclared_differences(results) if difference.key not in allow]
-    if found:
-        keys = list(dict.fromkeys(difference.key for difference in found))
+def _require_comparable(results: StudyResults) -> None:
+    if found := undeclared_differences(results):
         more = f" (and {len(found) - 1} more differences)" if len(found) > 1 else ""
+        keys = ", ".join(dict.fromkeys(difference.key for difference in found))
         raise ValueError(
-            f"the runs of {results.study.name!r} cannot be compared: {found[0]}{more}; run them with equal "
-            f"configurations, declare the keys in differs of study.toml, or compare them all the same with --allow "
-            f"{' '.join(keys)}"
+            f"the runs of {results.study.name!r} are not what it declares: {found[0]}{more}; run them again, or make "
+            f"methods of them: declare {keys} in differs of study.toml, and set it in [[methods]]"
         )
 
 
-def _require_comparable_across(runs: Iterable[Run], declared: tuple[str, ...]) -> None:
-    """Runs of several studies on one task must be equal but for the declared keys."""
-    first: dict[str, Run] = {}
+def _differing(runs: Iterable[Run]) -> list[str]:
+    """Return the keys in which runs on one task differ, but for those that are no part of a method."""
+    tasks: dict[str, list[dict[str, Any]]] = {}
     for run in runs:
-        if run.config is None:
-            continue
-        other = first.setdefault(run.task, run)
-        assert other.config is not None
-        keys = different_keys(other.config.to_dict(), run.config.to_dict())
-        if bad := [key for key in keys if key not in (*declared, "seed")]:
-            mine, theirs = (config.to_dict().get(bad[0]) for config in (run.config, other.config))
-            raise ValueError(
-                f"{run.path} and {other.path} cannot be compared on {run.task}: {bad[0]} is {mine!r} and {theirs!r}; "
-                f"report on each one by itself, or compare them all the same with --allow {' '.join(bad)}"
-            )
+        if run.config is not None:
+            tasks.setdefault(run.task, []).append(run.config.to_dict())
+    found = {key for configs in tasks.values() for key in differing_keys(configs)}
+    return sorted(found - {*NO_PART})
+
+
+def _told_apart(methods: Methods, runs: Sequence[Run], declared: tuple[str, ...]) -> tuple[Methods, tuple[str, ...]]:
+    """Add to the labels what else differs on one task, between several folders; and to the declared keys."""
+    tasks: dict[str, dict[str, dict[str, Any]]] = {}
+    for run in runs:
+        if run.config is not None:
+            tasks.setdefault(run.task, {}).setdefault(run.method, run.config.to_dict())
+    keys = [key for key in _differing(runs) if key not in declared]
+    if not keys:
+        return methods, declared
+    labels: dict[str, list[str]] = {}
+    for configs in tasks.values():
+        for name, values in configs.items():
+            labels.setdefault(name, [f"{key}={values[key]}" for key in keys])
+    told = {name: replace(method, label=", ".join([method.label, *labels.get(name, ())]))
+            for name, method in methods.items()}  # fmt: skip
+    return told, (*declared, *keys)
 
 
 def _of_studies(
@@ -136,27 +154,43 @@ def _of_studies(
     for index, results in enumerate(studies):
         for declared in results.study.methods:
             config = results.study.config(declared.name, results.study.tasks[0], results.study.seeds[0])
-            source, method = (
-                results.study.name,
-                ComparedMethod(declared.name, declared.label, config, results.study.name),
-            )
-            if declared.name in methods and _identity(methods[declared.name]) != _identity(method):
+            source = results.study.name
+            method = ComparedMethod(declared.name, declared.label, config, source)
+            if any(not _same(declared.name, results, studies[other])
+                   for other in range(index) if names.get((other, declared.name)) == declared.name):  # fmt: skip
                 method = ComparedMethod(f"{source}/{declared.name}", f"{declared.label} ({source})", config, source)
             methods.setdefault(method.name, method)
             names[index, declared.name] = method.name
         budget = results.study.budget
         for cell in results.cells:
             run = run_of_cell(results, cell, names[index, cell.method], budget[cell.task])
-            key = (run.method, run.task, run.seed)
-            if key not in runs or runs[key].state != "done":
-                runs[key] = run
+            other = runs.setdefault((run.method, run.task, run.seed), run)
+            if other is not run and run.state == "done":
+                if other.state == "done":
+                    raise _twice(other, run)
+                runs[run.method, run.task, run.seed] = run
     return methods, list(runs.values()), names
 
 
-def _identity(method: ComparedMethod) -> dict[str, Any]:
-    assert method.config is not None
-    values = method.config.to_dict()
-    return {key: values.get(key) for key in ("algo", "reward_source", *METHOD_KEYS)}
+def _same(name: str, one: StudyResults, other: StudyResults) -> bool:
+    """Say whether a method's name means the same in two studies: on the tasks of both, or by what chooses epochs."""
+
+    def values(results: StudyResults, task: str) -> dict[str, Any]:
+        return results.study.config(name, task, results.study.seeds[0]).to_dict()
+
+    shared = [task for task in one.study.tasks if task in other.study.tasks]
+    if shared:
+        return not any(key not in NO_PART for task in shared
+                       for key in different_keys(values(one, task), values(other, task)))  # fmt: skip
+    first, second = values(one, one.study.tasks[0]), values(other, other.study.tasks[0])
+    return all(first[key] == second[key] for key in ("algo", "scheduler", "epochs", "arms", "stopping"))
+
+
+def _twice(first: Run, second: Run) -> ValueError:
+    return ValueError(
+        f"seed {second.seed} of {second.method!r} on {second.task} is there twice, in {first.path} and in "
+        f"{second.path}: one run is not two; move one of the folders away, or report on each by itself"
+    )
 
 
 def _budgets(tasks: Iterable[str], runs: Sequence[Run], imported: bool) -> tuple[dict[str, float], tuple[str, ...]]:
@@ -201,30 +235,43 @@ def with_records(run: Run, columns: Mapping[str, Array], evaluations: Sequence[M
     """Fill in a run's curves and totals."""
     if not columns or not len(columns["step"]):
         return run
+    total, monitoring = columns["flops"], monitor_flops(run.config, columns)
+    spent = total if run.config is not None and cost.pays_for_monitoring(run.config) else total - monitoring
     return replace(
         run,
         steps=columns["step"],
         score=columns["score"],
-        flops=columns["flops"],
-        update_flops=update_flops(run.config, columns),
+        flops=spent,
+        update_flops=spent - sampling_flops(run.config, columns),
+        monitor_flops=monitoring,
         processor=columns.get(PROCESSOR, np.full(len(columns["step"]), math.nan)),
         epochs=columns["epochs"],
         epochs_done=columns["epochs_done"],
-        monitored={name: values for name, values in columns.items() if name.startswith(MONITORED)},
+        monitored={name: values for name, values in columns.items() if column(name).report},
         test=score_on_test_levels(evaluations, float(columns["step"][-1])),
     )
 
 
-def update_flops(config: Config | None, columns: Mapping[str, Array]) -> Array:
-    """Return the cumulative FLOPs of all but sampling: the updates, and what monitoring them cost.
+def sampling_flops(config: Config | None, columns: Mapping[str, Array]) -> Array:
+    """Return the cumulative FLOPs of sampling.
 
-    The first iteration has no update to judge, so its FLOPs and epochs tell those of one forward pass.
+    The first iteration has no update to measure, so its FLOPs and epochs tell those of one forward pass.
     """
-    total = columns["flops"]
     if config is None or columns["iteration"][0] != 1:
-        return np.full(len(total), math.nan)
-    forward = total[0] / cost.iteration(config, columns["epochs_done"][0])
-    return np.asarray(total - forward * cost.sampling(config) * columns["iteration"], np.float64)
+        return np.full(len(columns["flops"]), math.nan)
+    forward = columns["flops"][0] / cost.iteration(config, columns["epochs_done"][0])
+    return np.asarray(forward * cost.sampling(config) * columns["iteration"], np.float64)
+
+
+def monitor_flops(config: Config | None, columns: Mapping[str, Array]) -> Array:
+    """Return the cumulative FLOPs of measuring updates; of older records, what sampling and updating leave over."""
+    if "monitor_flops" in columns:
+        return columns["monitor_flops"]
+    if config is None or "slope_z" not in columns:
+        return np.zeros(len(columns["flops"]))
+    sampling = sampling_flops(config, columns)
+    updates = sampling[0] / cost.sampling(config) * cost.epoch(config) * np.cumsum(columns["epochs_done"])
+    return np.asarray(np.maximum(columns["flops"] - sampling - updates, 0.0))
 
 
 def score_on_test_levels(rows: Sequence[Mapping[str, str]], step: float) -> float:
@@ -239,28 +286,29 @@ def score_on_test_levels(rows: Sequence[Mapping[str, str]], step: float) -> floa
     return float(np.average([float(row["return_mean"]) for row in rows], weights=episodes))
 
 
-def loose_runs(directory: Path) -> tuple[list[ComparedMethod], list[Run]]:
-    """Read runs that belong to no study (as `adept train` leaves them); what they have in common makes a method."""
-    methods: dict[str, ComparedMethod] = {}
-    labels: dict[str, str] = {}
-    runs = []
-    for file in sorted(directory.rglob("config.json")):
-        path = file.parent
-        config = read_config(path)
-        values = config.to_dict()
-        identity = json.dumps({key: values.get(key) for key in ("algo", *METHOD_KEYS)}, sort_keys=True)
-        label = labels.setdefault(identity, method_label(config))
+def loose_runs(directories: Sequence[Path]) -> tuple[Methods, list[Run], list[str]]:
+    """Read runs that belong to no study, as `adept train` leaves them; return also the keys in which they differ."""
+    found = [(directory, file.parent, read_config(file.parent)) for directory in directories
+             for file in sorted(directory.rglob("config.json"))]  # fmt: skip
+    labels = name_methods([config for _, _, config in found])
+    methods: Methods = {}
+    runs: dict[tuple[str, str, int], Run] = {}
+    for (directory, path, config), label in zip(found, labels, strict=True):
         methods.setdefault(label, ComparedMethod(label, label, config, directory.resolve().name))
         status = read_status(path)
-        starts = read_starts(path)
         error = status.get("error") if status["state"] == "failed" else None
-        run = Run(label, config.env, config.seed, status["state"], error, config, path, starts=tuple(starts))
-        runs.append(with_records(run, read_iterations(path), read_evaluations(path)))
-    return list(methods.values()), runs
+        run = Run(label, config.env, config.seed, status["state"], error, config, path, starts=tuple(read_starts(path)))
+        if (other := runs.setdefault((label, config.env, config.seed), run)) is not run:
+            raise _twice(other, run)
+        runs[label, config.env, config.seed] = with_records(run, read_iterations(path), read_evaluations(path))
+    return (
+        {name: methods[name] for name in sorted(methods, key=_natural)},
+        list(runs.values()),
+        _differing(runs.values()),
+    )
 
 
-def method_label(config: Config) -> str:
-    """Call a method by what defines it."""
-    arms = ",".join(map(str, config.choices))
-    words = [config.algo, f"K={arms}" if config.scheduler == "fixed" else f"{config.scheduler} {{{arms}}}"]
-    return " ".join([*words, *settings(config.scheduler_options), *settings(config.stopping)])
+def _natural(name: str) -> list[tuple[float, str]]:
+    """Return what names sort by: numbers in them as numbers."""
+    parts = re.split(r"(\d+(?:\.\d+)?(?:e-?\d+)?)", name)
+    return [(float(part), "") if index % 2 else (-1.0, part) for index, part in enumerate(parts)]

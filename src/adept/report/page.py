@@ -15,7 +15,7 @@ from adept.report.curves import payload, to_json
 from adept.report.figures import FRAME, GRID, SOFT, Drawing
 from adept.report.style import looks
 from adept.report.summary import Summary
-from adept.report.wording import counted
+from adept.report.text import counted
 
 SECTIONS = {"glance": "Over all tasks", "epochs": "Epochs", "more": "More figures"}
 """Where figures stand; what is under more is folded up."""
@@ -37,15 +37,16 @@ def render_page(analysis: Analysis, summary: Summary, drawings: Sequence[Drawing
     parts = {
         "title": escape(comparison.title),
         "subtitle": escape(
-            f"{counted(len(comparison.methods), 'method')}, {counted(len(comparison.tasks), 'task')}, {count} seeds "
-            f"each; baseline {comparison.label(comparison.baseline)}; decided by {analysis.criterion}"
+            f"{counted(len(comparison.methods), 'method')}, {counted(len(comparison.tasks), 'task')}, {count} "
+            f"{'seed' if count == '1' else 'seeds'} each; baseline {comparison.label(comparison.baseline)}; decided by "
+            f"{analysis.criterion}"
         ),
         "style": asset("page.css") + _colours(analysis),
         "script": script,
         "script_hash": f"'sha256-{digest}'",
         "data": to_json(payload(analysis)),
         "summary": sections.findings(summary),
-        "methods": sections.methods(analysis, summary),
+        "methods": sections.methods(analysis),
         "tasks": "\n".join(sections.task_table(analysis, task) for task in comparison.tasks),
         "scores": sections.scores(analysis),
         "unfinished": sections.unfinished(analysis),

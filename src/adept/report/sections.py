@@ -13,10 +13,11 @@ from typing import Any
 
 from adept.report.analysis import WORDS, Analysis, MethodResult, TaskResult
 from adept.report.comparison import REACH
-from adept.report.scales import MARGIN
+from adept.report.normalization import MARGIN
 from adept.report.statistics import NONE, Estimate
 from adept.report.summary import Summary
-from adept.report.wording import bracket, energy, number, percent, readable, settings
+from adept.report.text import bracket, energy, number, percent, readable, settings, small_percent
+from adept.report.verdicts import fixed_word
 from adept.runs.records import STATES
 from adept.terminal import duration
 
@@ -51,7 +52,7 @@ def number_cell(value: float, say: Callable[[float], str] = number) -> str:
 def tied(text: str) -> str:
     """Return escaped text whose intervals and percentages do not break over lines."""
     text = re.sub(r"(\S) \[(\S+?), (\S+?)\]", "\\1\u00a0[\\2,\u00a0\\3]", text)
-    return escape(text.replace(" %", "\u00a0%"))
+    return escape(text.replace(" %", "\u00a0%").replace("p = ", "p\u00a0=\u00a0"))
 
 
 def badge(word: str) -> str:
@@ -80,6 +81,8 @@ def by_method(analysis: Analysis, results: Mapping[str, Result], columns: Mappin
     cells = {title: [make(method.name, results[method.name]) for _, method in here]
              for title, make in {"Runs": _runs_cell, **columns}.items()}  # fmt: skip
     cells = {title: made for title, made in cells.items() if set(made) != {cell("–")}}
+    if len(here) > 1 and len(set(cells.get("Mean epochs", ()))) == 1:
+        del cells["Mean epochs"]
     heads = [f'<th scope="row">{dot(index)}{escape(method.label)}</th>' for index, method in here]
     marks = [(' class="base"' if method.name == comparison.baseline else "") + f' data-m="{index}"'
              for index, method in here]  # fmt: skip
@@ -91,28 +94,34 @@ def _runs_cell(name: str, result: Result) -> str:
 
 
 def findings(summary: Summary) -> str:
-    """Return the summary: what differs, which K to use, what each scheduler is worth, what to beware of."""
+    """Return the summary: the answer, what to do next, which setting to use, how adaptive methods stand, warnings."""
     parts = [f'<p class="headline">{tied(summary.headline)}</p>']
     parts += [f"<p>{tied(text)}</p>" for text in (*summary.differences, summary.cells)]
+    steps = "".join(f"<li>{tied(text)}</li>" for text in summary.following)
+    parts += [f'<aside class="next"><h3>What to do next</h3><ol>{steps}</ol></aside>'] if steps else []
     for title, entries in (
-        ("Which K should I use, and what does it save?", [(entry.place, entry.text) for entry in summary.epochs]),
+        (summary.question, [(entry.place, entry.text) for entry in summary.epochs]),
         ("What the updates were worth, in hindsight", summary.hindsight),
     ):
         items = "".join(f"<dt>{escape(place)}</dt><dd>{tied(text)}</dd>" for place, text in entries)
         parts += [f'<h3>{title}</h3><dl class="epochs">{items}</dl>'] if items else []
-    items = "".join(f"<li>{badge(verdict.state)}<span><b>{escape(verdict.label)}</b><small>{tied(verdict.reason)}"
-                    "</small></span></li>" for verdict in summary.keep)  # fmt: skip
-    title = "Does each adaptive method earn its keep against the fixed K?"
+    items = "".join(f"<li>{dot_of(verdict.state)}<span><b>{escape(verdict.label)}</b> {tied(verdict.claim)}"
+                    f"<small>{tied(verdict.reason)}</small></span></li>" for verdict in summary.keep)  # fmt: skip
+    title = "Is choosing during the run better than a fixed setting?"
     parts += [f'<h3>{title}</h3><ul class="keep">{items}</ul>'] if items else []
     notices = "".join(f'<li class="notice">{escape(text)}</li>' for text in summary.warnings)
     parts += [f'<ul class="notices">{notices}</ul>'] if notices else []
     return "\n".join(parts)
 
 
-def methods(analysis: Analysis, summary: Summary) -> str:
+def dot_of(state: str) -> str:
+    """Return a mark of a verdict's state; the words beside it say the same."""
+    return f'<i class="mark {state.replace(" ", "-")}" aria-hidden="true"></i>'
+
+
+def methods(analysis: Analysis) -> str:
     """Return the sortable table of methods."""
     best = max(map(analysis.iqm, analysis.scored), default=math.nan)
-    keep = {verdict.method: badge(verdict.state) for verdict in summary.keep}
     columns: dict[str, Callable[[str, MethodResult], str]] = {
         f"IQM, {analysis.criterion}": lambda name, result: estimate_cell(result.iqm, best),
         "Against the baseline": lambda name, result: f"<td>{badge(result.standing) if result.standing else '–'}</td>",
@@ -121,14 +130,14 @@ def methods(analysis: Analysis, summary: Summary) -> str:
             percent(result.update_compute) + (" ◆" if name in analysis.pareto else ""), result.update_compute
         ),
         "All FLOPs": lambda name, result: number_cell(result.compute, percent),
-        "Mean K": lambda name, result: number_cell(result.epochs),
+        "Monitoring": lambda name, result: number_cell(result.monitoring or math.nan, small_percent),
+        "Mean epochs": lambda name, result: number_cell(result.epochs),
         "Processor time": lambda name, result: number_cell(result.processor, duration),
         "Energy per run": lambda name, result: number_cell(result.energy, energy),
     }
     for measure, word in WORDS.items():
         if measure != analysis.comparison.criterion:
             columns[f"IQM, {word}"] = functools.partial(_iqm_cell, measure)
-    columns["Keep"] = lambda name, result: f"<td>{keep.get(name, '–')}</td>"
     caption = (
         f"The criterion is the {analysis.quantity}; 95 % intervals below the values; one setting per "
         "method over all tasks. Against the baseline: tests of the IQM, corrected for the number of methods. ◆: on "
@@ -154,7 +163,7 @@ def task_table(analysis: Analysis, task: str) -> str:
         "Difference": lambda name, result: number_cell(result.difference.value, lambda gap: f"{100 * gap:.0f} %"),
         "p (Holm)": lambda name, result: number_cell(result.p, lambda p: number(p, 3)),
         "Update FLOPs": lambda name, result: number_cell(result.update_flops / base, percent),
-        "Mean K": lambda name, result: number_cell(result.epochs),
+        "Mean epochs": lambda name, result: number_cell(result.epochs),
         "Reached": lambda name, result: cell(f"{result.reached}/{result.done}", result.reached),
         "Median steps": lambda name, result: number_cell(result.reach_steps, readable),
     }
@@ -220,7 +229,8 @@ def measured(analysis: Analysis) -> str:
         "budget": "shares of the budget of steps that were left when the score reached the threshold (0: never)",
         "none": "left as they are",
     }
-    scale = analysis.criterion_scale
+    scale, kind = analysis.criterion_scale, fixed_word(analysis)
+    adaptive = any(method.adaptive for method in comparison.methods)
     texts = [
         f"Criterion: {analysis.criterion}, as the study declares it.",
         "Score: mean return of the last 100 training episodes. Final score: that at the end of the budget. Mean score: "
@@ -234,14 +244,17 @@ def measured(analysis: Analysis) -> str:
         "difference of IQMs over all tasks, or of means on one; p is corrected for the number of methods, or of tasks "
         f"(Holm). Not worse: the IQM is shown to be less than {percent(MARGIN)} below (of the baseline's score, or of "
         "the budget).",
-        f"Update FLOPs: FLOPs of updates, and of judging them in hindsight, relative to {label}, averaged over tasks. "
-        "All FLOPs: with the network's forward passes while sampling. The environments' own are not counted.",
+        f"Update FLOPs: FLOPs of updates relative to {label}, averaged over tasks. All FLOPs: with the network's "
+        "forward passes while sampling. Monitoring: FLOPs of measuring updates, as a share of all of a run's; they are "
+        "in the other two only where the method goes by the measurement. The environments' own are not counted.",
         f"Reached: first step at which the score is at the study's threshold, or {percent(REACH)} of the way to the "
         "baseline's final mean.",
-        "Keep: an adaptive method earns its keep if it is better than the best fixed K of equal or lower update FLOPs, "
-        f"or not worse (within {percent(MARGIN)}) than the best fixed K of all at lower FLOPs where no fixed K that "
-        "costs no more is shown to be so; and if it does not lie below the line between the fixed K around it. All "
-        "tests made are corrected together (Holm).",
+        f"Against fixed settings: an adaptive method is better if it beats the best {kind} of equal or lower update "
+        f"FLOPs, or is not worse (within {percent(MARGIN)}) than the best {kind} of all at lower FLOPs where no {kind} "
+        f"that costs no more is shown to be so; and if it does not lie below the line between the {kind} around it. "
+        "All tests made are corrected together (Holm)."
+        if adaptive
+        else "",
         "Only finished runs count; a method without a finished run on some task has no aggregate. Times are processor "
         "times, and left out where only wall time was recorded.",
         *comparison.notes,

@@ -1,4 +1,4 @@
-"""The findings in plain words: what differs and how sure that is, which K to use, what is missing."""
+"""The findings in plain words: which method to use and how sure that is, what to do next, what is missing."""
 
 from __future__ import annotations
 
@@ -7,10 +7,19 @@ from collections import Counter
 from dataclasses import dataclass
 
 from adept.report.analysis import Analysis
-from adept.report.gains import advice
-from adept.report.verdicts import Advice, Verdict, as_good_for_less, keep_verdicts, which_epochs
-from adept.report.wording import counted, interval, listing, p_text, percent, signed
+from adept.report.hindsight import advice, directions
+from adept.report.normalization import MARGIN
+from adept.report.power import LEVEL, can_show_a_winner, seeds_needed, smallest_p
+from adept.report.text import counted, interval, listing, p_text, percent, signed
+from adept.report.verdicts import EQUAL, Advice, Verdict, against_fixed, as_good_for_less, fixed_word, which_fixed
 from adept.runs.records import STATES
+
+BEATS = {
+    "final-score": ("scores higher than", "score higher than"),
+    "mean-score": ("learns faster than", "learn faster than"),
+    "steps-to-threshold": ("reaches {goal} sooner than", "reach {goal} sooner than"),
+}
+"""What being better is by each criterion, of one method and of several."""
 
 
 @dataclass(frozen=True)
@@ -20,9 +29,14 @@ class Summary:
     headline: str
     differences: tuple[str, ...]
     """what else differs from the baseline, and what stands on the Pareto front"""
+    following: tuple[str, ...]
+    """what to do next"""
+    question: str
+    """what `epochs` answers"""
     epochs: tuple[Advice, ...]
-    """which K to use, over all tasks and on each"""
+    """which fixed method to use, over all tasks and on each"""
     keep: tuple[Verdict, ...]
+    """how adaptive methods stand against the fixed ones"""
     hindsight: tuple[tuple[str, str], ...]
     """what the judged updates of the baseline say, by task"""
     cells: str
@@ -32,40 +46,120 @@ class Summary:
     def sentences(self) -> list[str]:
         """All of them."""
         epochs = [f"{entry.place}: {entry.text}" for entry in self.epochs]
-        parts = [self.headline, *self.differences, *epochs, *(verdict.sentence for verdict in self.keep)]
+        parts = [self.headline, *self.differences, *(f"Next: {text}" for text in self.following), *epochs]
+        parts += [verdict.sentence for verdict in self.keep]
         parts += [f"{place}: {text}" for place, text in self.hindsight]
         return [text for text in [*parts, self.cells, *self.warnings] if text]
 
 
 def summarize(analysis: Analysis) -> Summary:
     """Say what was found."""
-    found = [say(analysis) for say in (_closest, _others, as_good_for_less, _front)]
-    return Summary(_headline(analysis), tuple(filter(None, found)), which_epochs(analysis), keep_verdicts(analysis),
-                   tuple(advice(analysis)), _cells(analysis), analysis.warnings)  # fmt: skip
+    found = [say(analysis) for say in (_facts, _closest, _others, as_good_for_less, _front)]
+    question = "Which K should I use, and what does it save?" if fixed_word(analysis) == "fixed K" else (
+        "Which setting should I use?")  # fmt: skip
+    fixed = which_fixed(analysis)
+    return Summary(_headline(analysis), tuple(filter(None, found)), tuple(_following(analysis, fixed)), question, fixed,
+                   against_fixed(analysis), tuple(advice(analysis)), _cells(analysis), analysis.warnings)  # fmt: skip
+
+
+def _rivals(analysis: Analysis) -> list[str]:
+    """Return the methods that are tested against the baseline."""
+    base = analysis.comparison.baseline
+    return [name for name in analysis.scored if name != base] if base in analysis.scored else []
+
+
+def _best(analysis: Analysis) -> str | None:
+    """Return the best of the methods that are shown to be better than the baseline."""
+    better = [name for name in _rivals(analysis) if analysis.methods[name].standing == "better"]
+    return max(better, key=analysis.iqm, default=None)
+
+
+def _too_few(analysis: Analysis) -> tuple[int, int | None] | None:
+    """Return the seeds that there are and that are needed, where no winner could have been shown; else None."""
+    rivals, tasks, seeds = _rivals(analysis), len(analysis.comparison.common_tasks), _seeds(analysis)
+    decided = any(analysis.methods[name].standing in ("better", "worse") for name in rivals)
+    if decided or not rivals or not seeds or smallest_p(seeds, tasks, len(rivals)) < LEVEL:
+        return None
+    return seeds, seeds_needed(tasks, len(rivals))
+
+
+def _seeds(analysis: Analysis) -> int:
+    """Return the seeds of the comparison with the baseline that has the most."""
+    base = analysis.comparison.baseline
+    return max((analysis.fewest_runs((name, base)) for name in _rivals(analysis)), default=0)
 
 
 def _headline(analysis: Analysis) -> str:
+    """Answer in one sentence which method to use."""
     comparison = analysis.comparison
-    base, label = comparison.baseline, comparison.label(comparison.baseline)
+    label, goal = comparison.label(comparison.baseline), analysis.criterion.removeprefix("steps to ")
+    beats, beat = (words.format(goal=goal) for words in BEATS[comparison.criterion])
     if not analysis.scored:
         cells = [analysis.tasks[method.name, task].done for method in comparison.methods
                  for task in comparison.common_tasks]  # fmt: skip
         if analysis.criterion_scale is None and cells and all(cells):
             return "There is no result over all tasks: the baseline offers no scale for them. Compare task by task."
         return "There is no result over all tasks yet: no method has a finished run on every task."
-    rivals = [name for name in analysis.scored if name != base]
-    if not rivals or base not in analysis.scored:
+    rivals = _rivals(analysis)
+    if not rivals:
         return f"{comparison.label(analysis.scored[0])} is the only method with results on every task."
-    count, tasks = counted(len(rivals), "rival"), counted(len(comparison.common_tasks), "task")
-    name = max((name for name in rivals if analysis.methods[name].standing == "better"), key=analysis.iqm, default=None)
+    if (name := _best(analysis)) is not None:
+        return f"Use {comparison.label(name)}: it {beats} {label}{_price(analysis.methods[name].update_compute)}."
+    if few := _too_few(analysis):
+        wanted = f"; {few[1]} could" if few[1] else ""
+        return f"{counted(few[0], 'seed')} cannot tell these methods apart, whatever they score{wanted}."
+    cheap = [name for name in rivals if analysis.methods[name].standing == "not worse"
+             and analysis.methods[name].update_compute * EQUAL < 1]  # fmt: skip
+    if cheap:
+        name = min(cheap, key=lambda name: analysis.methods[name].update_compute)
+        spent = percent(analysis.methods[name].update_compute)
+        as_good = f"it is as good as {label}, within {percent(MARGIN)}"
+        return f"Use {comparison.label(name)}: {as_good}, with {spent} of its update FLOPs."
+    if len(rivals) == 1:
+        return f"Stay with {label}: {comparison.label(rivals[0])} is not shown to {beat} it."
+    return f"Stay with {label}: none of the {len(rivals)} other methods is shown to {beat} it."
+
+
+def _price(compute: float) -> str:
+    if not math.isfinite(compute):
+        return ""
+    if compute * EQUAL < 1:
+        return f", with {percent(compute)} of its update FLOPs"
+    return ", at the same compute" if compute <= EQUAL else f", but takes {percent(compute)} of its update FLOPs"
+
+
+def _facts(analysis: Analysis) -> str:
+    """Give the numbers behind a winner, or say that there could be none."""
+    name, comparison = _best(analysis), analysis.comparison
+    tasks, rivals = len(comparison.common_tasks), _rivals(analysis)
     if name is None:
-        return f"No method is shown to be better than {label} by {analysis.criterion} ({count}, {tasks})."
-    first = analysis.methods[name]
-    cost = f", with {percent(first.update_compute)} of its update FLOPs" if math.isfinite(first.update_compute) else ""
+        return can_show_a_winner(_seeds(analysis), tasks, len(rivals)) if _too_few(analysis) else ""
+    found, base = analysis.methods[name], analysis.methods[comparison.baseline]
     return (
-        f"{comparison.label(name)} is better than {label} by {analysis.criterion}: IQM {interval(first.iqm)} against "
-        f"{interval(analysis.methods[base].iqm)}{cost} ({p_text(first.p)}, corrected for {count})."
+        f"By {analysis.criterion} {comparison.label(name)} has an IQM of {interval(found.iqm)} against "
+        f"{interval(base.iqm)} ({p_text(found.p)}, corrected for {counted(len(rivals), 'rival')}; "
+        f"{counted(tasks, 'task')})."
     )
+
+
+def _following(analysis: Analysis, fixed: tuple[Advice, ...]) -> list[str]:
+    """Say what to do next, the most urgent first."""
+    comparison, steps = analysis.comparison, []
+    absent = sum(run.state != "done" for run in comparison.runs)
+    if absent:
+        steps.append(f"Finish {counted(absent, 'run')}: the command that started them continues them.")
+    if few := _too_few(analysis):
+        seeds = f"{few[1]} seeds" if few[1] else "more seeds"
+        steps.append(f"Run {seeds} of each method instead of {few[0]}: with fewer no method can be shown to be better.")
+    elif fixed and fixed[0].undecided:
+        rivals = listing([comparison.label(name) for name in fixed[0].undecided])
+        steps.append(f"Run more seeds of {rivals}: which of them to use is open.")
+    if (name := _best(analysis)) is not None:
+        beside = comparison.label(comparison.baseline)
+        steps.append(f"Try {comparison.label(name)} on a task of your own, beside {beside}.")
+    again = "Train again into the same folder, or add a method to the study; the next report has both side by side."
+    steps += [f"{text} {again}" for text in directions(analysis)]
+    return steps
 
 
 def _closest(analysis: Analysis) -> str:
@@ -76,7 +170,7 @@ def _closest(analysis: Analysis) -> str:
     name = min(names, key=lambda rival: analysis.methods[rival].p)
     gap, p = analysis.methods[name].difference, analysis.methods[name].p
     if not gap.has_interval:
-        return "One seed tells no more."
+        return ""
     return (
         f"The surest difference is that of {analysis.comparison.label(name)}: IQM {signed(gap)} ({p_text(p)} after "
         f"correction for {counted(len(names), 'test')})."

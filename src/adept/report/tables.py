@@ -11,7 +11,7 @@ import numpy as np
 
 from adept.report.analysis import Analysis
 from adept.report.statistics import METRICS, NONE, Estimate
-from adept.report.verdicts import keep_verdicts
+from adept.report.verdicts import against_fixed
 
 Block = Mapping[str, object]
 """Columns by name, each a value, an array of one value per row, an estimate (three columns) or a mapping of those."""
@@ -53,16 +53,17 @@ def cell(value: object) -> str:
 
 def method_rows(analysis: Analysis) -> list[Block]:
     """Return what is known of each method: runs, compute, tests, and the aggregates of every measure."""
-    keep = {verdict.method: verdict.state for verdict in keep_verdicts(analysis)}
+    against = {verdict.method: verdict.claim for verdict in against_fixed(analysis)}
     measures = [measure for measure, scale in analysis.scales.items() if scale]
     return [
         {
             "name": method.name, "label": method.label, "done": found.done, "planned": found.planned,
             "compute": found.compute, "update_compute": found.update_compute, "processor_seconds": found.processor,
-            "epochs": found.epochs, "kwh": found.energy, "standing": found.standing or None, "p": found.p,
+            "epochs": found.epochs, "monitoring": found.monitoring, "kwh": found.energy,
+            "standing": found.standing or None, "p": found.p,
             "p_not_worse": found.p_not_worse, "iqm_difference": found.difference,
             "probability_of_improvement": found.improvement, "pareto": method.name in analysis.pareto,
-            "keep": keep.get(method.name),
+            "against_fixed": against.get(method.name),
             **{measure: found.aggregates.get(measure, dict.fromkeys(METRICS, NONE)) for measure in measures},
         }
         for method in analysis.comparison.methods

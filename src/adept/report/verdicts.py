@@ -1,4 +1,4 @@
-"""Whether an adaptive method earns its keep, and which fixed number of epochs to use."""
+"""Whether an adaptive method beats the fixed ones at its compute, and which fixed method to use."""
 
 from __future__ import annotations
 
@@ -9,30 +9,32 @@ from functools import lru_cache
 import numpy as np
 
 from adept.report.analysis import Analysis
-from adept.report.scales import MARGIN
+from adept.report.normalization import MARGIN
+from adept.report.power import LEVEL, smallest_p
 from adept.report.statistics import Scores, aggregate, difference, holm, permutation_p
-from adept.report.wording import listing, number, p_text, percent, signed
+from adept.report.text import listing, number, p_text, percent, signed
 
-LEVEL = 0.05
 EQUAL = 1.01
 """Computes within 1 % count as equal."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether an adaptive method earns its keep against the fixed ones, and why."""
+    """How an adaptive method stands against the fixed ones, in a few words and in numbers."""
 
     method: str
     label: str
     state: str
-    """earned, not earned or unknown"""
+    """better, no better or unknown"""
+    claim: str
+    """in a few words: no better than K=10 at the same compute"""
     reason: str
+    """the test behind it"""
 
     @property
     def sentence(self) -> str:
         """The whole of it."""
-        claim = {"earned": "earns its keep", "not earned": "has not earned its keep"}.get(self.state, "is open")
-        return f"{self.label} {claim}: {self.reason}."
+        return f"{self.label}: {self.claim}" + (f" ({self.reason})." if self.reason else ".")
 
 
 @dataclass(frozen=True)
@@ -46,22 +48,36 @@ class _Trial:
 
 
 @lru_cache(maxsize=8)
-def keep_verdicts(analysis: Analysis) -> tuple[Verdict, ...]:
-    """Judge every adaptive method against the fixed ones; all tests made are corrected together (Holm).
+def against_fixed(analysis: Analysis) -> tuple[Verdict, ...]:
+    """Compare every adaptive method with the fixed ones; all tests made are corrected together (Holm).
 
-    A method earns its keep in one of two ways. It is better than the best fixed K of equal or lower compute. Or it is
-    not worse (within the margin) than the best fixed K of all, cheaper than it, and no fixed K of equal or lower
-    compute is shown to be so, too. Either way it must not lie below the line between the fixed K around it: a fixed K
-    in between, which nobody ran, would do as well.
+    A method is worth its choices in one of two ways. It is better than the best fixed method of equal or lower compute.
+    Or it is not worse (within the margin) than the best fixed method of all, cheaper than it, and no fixed method of
+    equal or lower compute is shown to be so, too. Either way it must not lie below the line between the fixed methods
+    around it: one in between, which nobody ran, would do as well.
     """
     methods = [method.name for method in analysis.comparison.methods if method.adaptive] if analysis.scored else []
     trials = [trial for name in methods for trial in _trials(analysis, name)]
     corrected = list(zip(trials, holm([trial.p for trial in trials]), strict=True))
-    return tuple(_verdict(analysis, name, [pair for pair in corrected if pair[0].method == name]) for name in methods)
+    return tuple(_verdict(analysis, name, [pair for pair in corrected if pair[0].method == name], len(trials))
+                 for name in methods)  # fmt: skip
+
+
+def fixed_word(analysis: Analysis) -> str:
+    """Return what the fixed methods are called: fixed K where they differ in nothing else, else fixed setting."""
+    comparison = analysis.comparison
+    configs = [method.config.to_dict() for method in comparison.methods
+               if method.config is not None and method.fixed_epochs is not None]  # fmt: skip
+    for algo in {config["algo"] for config in configs}:
+        alike = [config for config in configs if config["algo"] == algo]
+        rest = {repr([config[key] for key in comparison.declared if key != "epochs"]) for config in alike}
+        if len(rest) > 1 or len({config["epochs"] for config in alike}) < len(alike):
+            return "fixed setting"
+    return "fixed K"
 
 
 def fixed_methods(analysis: Analysis, like: str | None = None, most: float = math.inf) -> list[str]:
-    """Return the methods of a constant number of epochs with results on every task, up to a compute, cheapest first."""
+    """Return the methods of constant settings with results on every task, up to a compute, cheapest first."""
     comparison = analysis.comparison
     config = comparison.method(like).config if like else None
     spent = {method.name: analysis.methods[method.name].update_compute for method in comparison.methods
@@ -92,23 +108,33 @@ def _trials(analysis: Analysis, name: str) -> list[_Trial]:
     return trials
 
 
-def _verdict(analysis: Analysis, name: str, trials: list[tuple[_Trial, float]]) -> Verdict:
-    label = analysis.comparison.label
+def _verdict(analysis: Analysis, name: str, trials: list[tuple[_Trial, float]], tests: int) -> Verdict:
+    label, word = analysis.comparison.label, fixed_word(analysis)
     if not trials:
-        why = "one seed does not tell" if fixed_methods(analysis, name) else "no fixed K was run beside it"
+        why = "one seed does not tell" if fixed_methods(analysis, name) else f"no {word} was run beside it"
         why = why if name in analysis.scored else "it lacks a finished run on some task"
-        return Verdict(name, label(name), "unknown", why)
+        return Verdict(name, label(name), "unknown", why, "")
     for trial, p in trials:
         if p < LEVEL:
+            claim, reason = _claim(analysis, trial), _words(analysis, trial, p)
             above = _line_above(analysis, name)
-            return Verdict(
-                name, label(name), "not earned" if above else "earned", _words(analysis, trial, p, shown=True) + above
-            )
+            return Verdict(name, label(name), "no better" if above else "better", above or claim, reason)
     trial, p = trials[0]
-    why = _words(analysis, trial, p, shown=False)
+    reason = _words(analysis, trial, p)
+    seeds = analysis.fewest_runs((name, trial.rival))
+    if smallest_p(seeds, len(analysis.comparison.common_tasks), tests, two_sided=False) >= LEVEL:
+        return Verdict(name, label(name), "unknown", f"{seeds} seeds are too few to tell", reason)
     if not _affordable(analysis, name):
-        why += f"; no fixed K of equal or lower compute was run, {label(trial.rival)} costs more"
-    return Verdict(name, label(name), "not earned", why)
+        reason += f"; no {word} of equal or lower compute was run, {label(trial.rival)} costs more"
+        return Verdict(name, label(name), "no better", f"not shown to be as good as {label(trial.rival)}", reason)
+    return Verdict(name, label(name), "no better", f"no better than {label(trial.rival)} at the same compute", reason)
+
+
+def _claim(analysis: Analysis, trial: _Trial) -> str:
+    rival = analysis.comparison.label(trial.rival)
+    spent = analysis.methods[trial.method].update_compute / analysis.methods[trial.rival].update_compute
+    return f"better than {rival} at the same compute" if trial.better else (
+        f"as good as {rival} with {percent(spent)} of its update FLOPs")  # fmt: skip
 
 
 def _line_above(analysis: Analysis, name: str) -> str:
@@ -121,19 +147,18 @@ def _line_above(analysis: Analysis, name: str) -> str:
     for high, (end, top) in points.items():
         if end > at > start and mine < floor + (at - start) / (end - start) * (top - floor):
             pair = f"{analysis.comparison.label(low)} and {analysis.comparison.label(high)}"
-            return f", but lies below the line between {pair}: a fixed K in between may do as well"
+            return f"no better than a {fixed_word(analysis)} between {pair}, by the line between their scores"
     return ""
 
 
-def _words(analysis: Analysis, trial: _Trial, p: float, *, shown: bool) -> str:
+def _words(analysis: Analysis, trial: _Trial, p: float) -> str:
+    """Return the test in numbers."""
     mine, theirs = (analysis.normalized(name) or [] for name in (trial.method, trial.rival))
     spent = analysis.methods[trial.method].update_compute / analysis.methods[trial.rival].update_compute
-    facts = f"(IQM {signed(difference(mine, theirs, resamples=analysis.resamples))}, {p_text(p)})"
-    rival = f"{analysis.comparison.label(trial.rival)}, the best fixed K"
-    if trial.better:
-        return f"{'better than' if shown else 'not shown to be better than'} {rival} for its compute {facts}"
-    claim = "not worse than" if shown else "not shown to be as good as"
-    return f"{claim} {rival} {facts}, at {percent(spent)} of its update FLOPs"
+    best = f"{analysis.comparison.label(trial.rival)} is the best {fixed_word(analysis)}"
+    facts = f"IQM {signed(difference(mine, theirs, resamples=analysis.resamples))}, {p_text(p)}"
+    return f"{best} for its compute: {facts}" if trial.better else (
+        f"{best}: {facts}, at {percent(spent)} of its update FLOPs")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -143,13 +168,16 @@ class Advice:
     place: str
     method: str | None
     text: str
+    undecided: tuple[str, ...] = ()
+    """methods between which the order is open"""
 
 
-def which_epochs(analysis: Analysis) -> tuple[Advice, ...]:
+def which_fixed(analysis: Analysis) -> tuple[Advice, ...]:
     """Answer "which K should I use, and what does it save?": over all tasks first, then task by task.
 
-    It is the cheapest fixed K that is shown to be not worse than the best one, within the margin; the tests of all
-    cheaper ones are corrected together (Holm).
+    It is the cheapest fixed method that is shown to be not worse than the best one, within the margin; the tests of all
+    cheaper ones are corrected together (Holm). Where nothing is cheaper, as among learning rates, the best is compared
+    with the runner-up.
     """
     tasks = analysis.comparison.common_tasks
     places = ["", *tasks] if len(tasks) > 1 else [""]
@@ -157,7 +185,7 @@ def which_epochs(analysis: Analysis) -> tuple[Advice, ...]:
 
 
 def _advise(analysis: Analysis, task: str) -> Advice:
-    comparison, label = analysis.comparison, analysis.comparison.label
+    comparison, label, kind = analysis.comparison, analysis.comparison.label, fixed_word(analysis)
     tables: dict[str, Scores] = {name: analysis.normalized(name) or [] for name in fixed_methods(analysis)}
     spent = {name: analysis.methods[name].update_compute for name in tables}
     place, metric, word = "Over all tasks", "iqm", "IQM"
@@ -169,7 +197,7 @@ def _advise(analysis: Analysis, task: str) -> Advice:
     value = {name: aggregate(table, resamples=1)[metric].value for name, table in tables.items()}
     best = max(tables, key=lambda name: value[name])
     if not (_learned_task(analysis, task, best) if task else analysis.learned(best)):
-        return Advice(place, None, "No fixed K learned anything to speak of here.")
+        return Advice(place, None, f"No {kind} learned anything to speak of here.")
     if any(len(np.asarray(scores)) < 2 for table in tables.values() for scores in table):
         return Advice(place, None, f"One seed does not tell. {label(best)} has the highest {word}.")
 
@@ -179,18 +207,29 @@ def _advise(analysis: Analysis, task: str) -> Advice:
         parts = [f"{percent(1 - spent[name] / spent[rival])} of the update FLOPs of {label(rival)}" for rival in rivals]
         return f" It saves {listing(parts)}." if parts else ""
 
-    margin, top = analysis.margin(best), f"it has the highest {word} of the fixed K"
+    among = "the fixed K" if kind == "fixed K" else f"the {kind}s"
+    margin, top = analysis.margin(best), f"it has the highest {word} of {among}"
     cheaper = sorted((name for name in tables if spent[name] * EQUAL < spent[best]), key=spent.__getitem__)
-    if not cheaper:
+    dearer = [name for name in tables if spent[best] * EQUAL < spent[name]]
+    if not cheaper and len(dearer) == len(tables) - 1:
         return Advice(place, best, f"Use {label(best)}: {top}, and is the cheapest.{savings(best)}")
+    if not cheaper:
+        second = max((name for name in tables if name not in (best, *dearer)), key=lambda name: value[name])
+        gap = difference(tables[best], tables[second], metric=metric, resamples=analysis.resamples)
+        p = permutation_p(tables[best], tables[second], metric=metric, draws=5 * analysis.resamples)
+        if p < LEVEL:
+            text = f"Use {label(best)}: {top}, and is better than {label(second)} ({signed(gap)}, {p_text(p)})."
+            return Advice(place, best, text)
+        text = f"{label(best)}, if in doubt: {top}. Whether it is better than {label(second)} is open"
+        return Advice(place, None, f"{text} ({signed(gap)}, {p_text(p)}).", (best, second))
     tests = holm([permutation_p(tables[name], tables[best], metric=metric, margin=margin, draws=5 * analysis.resamples)
                   for name in cheaper])  # fmt: skip
     for name, p in zip(cheaper, tests, strict=True):
         if p < LEVEL:
             facts = f"{word} {number(value[name])} against {number(value[best])}, {p_text(p)}"
-            text = f"not worse than {label(best)}, the best fixed K, within {percent(MARGIN)} ({facts})."
+            text = f"not worse than {label(best)}, the best {kind}, within {percent(MARGIN)} ({facts})."
             return Advice(place, name, f"Use {label(name)}: {text}{savings(name)}")
-    # Name the best fixed K, and the cheapest whose interval leaves room for no loss.
+    # Name the best, and the cheapest whose interval leaves room for no loss.
     gaps = {name: difference(tables[name], tables[best], metric=metric, resamples=analysis.resamples)
             for name in cheaper}  # fmt: skip
     unclear = next((name for name, gap in gaps.items() if gap.high > -margin), None)
@@ -202,7 +241,7 @@ def _advise(analysis: Analysis, task: str) -> Advice:
         f"{label(best)}, if in doubt: {top}.{savings(best)} Whether {label(unclear)} is as good is open "
         f"({signed(gaps[unclear])}); it would save {percent(1 - spent[unclear] / spent[best])} of the update FLOPs."
     )
-    return Advice(place, None, text)
+    return Advice(place, None, text, (best, unclear))
 
 
 def _learned_task(analysis: Analysis, task: str, name: str) -> bool:

@@ -70,9 +70,19 @@ class Progress:
         return steps / rate if rate else math.inf
 
     @property
-    def saved(self) -> float:
-        """Share of the compute saved against always using the largest arm."""
-        return 1 - self.record["flops"] / (self._largest * self.record["iteration"])
+    def compute(self) -> float:
+        """Compute relative to always using the largest arm; measuring updates counts where the method goes by it."""
+        own = self.record["flops"] - (0.0 if cost.pays_for_monitoring(self.config) else self._monitor_flops)
+        return own / (self._largest * self.record["iteration"])
+
+    @property
+    def monitoring(self) -> float:
+        """Share of all FLOPs so far that measured updates."""
+        return self._monitor_flops / self.record["flops"]
+
+    @property
+    def _monitor_flops(self) -> float:
+        return self.record.get("monitor_flops", 0.0)
 
     def shares(self) -> dict[int, float]:
         """Share of each arm among the choices, those before a resume included where the scheduler counts them."""
@@ -141,7 +151,8 @@ def plain_line(progress: Progress) -> str:
     record, config = progress.record, progress.config
     shares = " ".join(f"K={arm}: {share:.0%}" for arm, share in progress.shares().items())
     chosen = f" ({shares})" if len(config.choices) > 1 else ""
-    compute = "" if config.scheduler == "fixed" else f"  compute {1 - progress.saved:.0%} of K={max(config.choices)}"
+    compute = "" if config.scheduler == "fixed" else f"  compute {progress.compute:.0%} of K={max(config.choices)}"
+    compute += f"  monitoring {progress.monitoring:.0%} of FLOPs" if progress.monitoring else ""
     return (
         f"step {int(record['step']):,}/{config.iterations * config.batch_size:,}  return {number(record['score'])}  "
         f"epochs {int(record['epochs_done'])}{chosen}{compute}  "
@@ -159,8 +170,9 @@ def panel(title: Text, progress: Progress) -> RenderableType:
     left = f"{int(record['step']):,} / {total:,} steps"
     head.add_row(ProgressBar(total, record["step"]), f"{left}   {duration(progress.remaining_seconds)} left")
     facts = Table.grid(padding=(0, 3))
-    relative = (f"compute, relative to K={max(config.choices)}", f"{1 - progress.saved:.1%}")
-    compute = () if config.scheduler == "fixed" else (relative,)
+    relative = (f"compute, relative to K={max(config.choices)}", f"{progress.compute:.1%}")
+    compute = [] if config.scheduler == "fixed" else [relative]
+    compute += [("monitoring", f"{progress.monitoring:.1%} of FLOPs")] if progress.monitoring else []
     for label, value in (
         ("return (last 100 episodes)", number(record["score"])),
         ("reward of the last choice", number(record["reward"])),
@@ -188,6 +200,11 @@ def _arms(progress: Progress) -> Table:
     return table
 
 
+def _monitoring(summary: dict[str, Any]) -> str:
+    spent = summary.get("monitor_flops", 0)
+    return f"   monitoring: {spent / summary['flops']:.1%} of it" if spent else ""
+
+
 def _evaluation(summary: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the row of the evaluation at the end of a run, where there was one."""
     if (found := summary.get("evaluation")) is None:
@@ -211,7 +228,7 @@ def result_table(summary: dict[str, Any]) -> Table:
         *_evaluation(summary),
         ("epochs spent", f"{summary.get('epochs', 0):,}   {shares}"),
         ("gradient steps", f"{summary.get('gradient_steps', 0):,}"),
-        ("FLOPs", f"{summary.get('flops', 0):.3e}"),
+        ("FLOPs", f"{summary.get('flops', 0):.3e}{_monitoring(summary)}"),
         ("seconds", f"{summary.get('seconds', 0):.1f}"),
     ):
         table.add_row(Text(label, style="dim"), value)

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from adept.config import Config
+from adept.records import current_name
 from adept.runs.checkpoints import FOLDER
 from adept.runs.parsing import check_fields, is_real, read_json
 from adept.runs.safe_io import (
@@ -51,13 +52,6 @@ COUNTS = ("iteration", "step", "epochs", "epochs_done", "gradient_steps", "episo
 """Columns that always hold a number."""
 NUMBERS_OF_AN_EVALUATION = ("iteration", "step", "seed", "episodes", "return_mean", "return_std", "length_mean")
 
-FORMER_COLUMNS = {
-    "stride": "lr_scale", "critic_stride": "critic_lr_scale", "update_worth": "update_gain",
-    "watch_seconds": "monitor_seconds", "controller_distance": "rule_distance", "controller_z": "rule_z",
-    "controller_critic": "rule_critic",
-}  # fmt: skip
-"""Columns of records that were written before, by what they are called now."""
-
 log = logging.getLogger("adept")
 
 
@@ -65,7 +59,7 @@ class Columns(dict[str, npt.NDArray[np.float64]]):
     """Columns of numbers by name; one that is not there is a `ValueError` that names the file."""
 
     def __init__(self, columns: Mapping[str, npt.NDArray[np.float64]], source: str, unreadable: int = 0) -> None:
-        super().__init__({FORMER_COLUMNS.get(name, name): values for name, values in columns.items()})
+        super().__init__({current_name(name): values for name, values in columns.items()})
         self.source, self.unreadable = source, unreadable
 
     def take(self, rows: npt.NDArray[np.bool_]) -> Columns:

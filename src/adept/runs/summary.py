@@ -23,7 +23,8 @@ def summary(path: Path) -> dict[str, Any]:
     if columns and len(columns["step"]):
         last = {name: values[-1].item() for name, values in columns.items()}
         epochs = columns["epochs_done"]
-        result |= {name: int(last[name]) for name in ("iteration", "step", "episodes", "gradient_steps", "flops")}
+        counts = ("iteration", "step", "episodes", "gradient_steps", "flops", "monitor_flops")
+        result |= {name: int(last[name]) for name in counts if name in last or name != "monitor_flops"}
         result |= {"score": _finite(last["score"]), "seconds": round(last["seconds"], 3)}
         result |= {"epochs": int(epochs.sum())}
         arms = sorted(set(columns["epochs"].astype(int).tolist()), reverse=True)

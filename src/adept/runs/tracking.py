@@ -9,39 +9,16 @@ from typing import Any, Protocol
 
 from adept.config import Config
 from adept.extras import require
-
-# The names that people's dashboards for single-file PPO expect.
-TAGS = {
-    "episode_return": "charts/episodic_return",
-    "episode_length": "charts/episodic_length",
-    "score": "charts/mean_return_of_last_100_episodes",
-    "learning_rate": "charts/learning_rate",
-    "policy_loss": "losses/policy_loss",
-    "value_loss": "losses/value_loss",
-    "entropy": "losses/entropy",
-    "approx_kl": "losses/approx_kl",
-    "approx_kl_last_epoch": "losses/approx_kl_last_epoch",
-    "clip_fraction": "losses/clipfrac",
-    "explained_variance": "losses/explained_variance",
-    "gradient_norm": "losses/gradient_norm",
-    "regularizer": "losses/regularizer",
-    "epochs": "adept/epochs",
-    "epochs_done": "adept/epochs_done",
-    "reward": "adept/reward",
-    "gae_return": "adept/gae_return",
-    "gradient_steps": "adept/gradient_steps",
-    "flops": "adept/flops",
-}
+from adept.records import tag_of
 
 
 def scalars(record: Mapping[str, Any], previous_seconds: float, previous_step: float) -> Iterator[tuple[str, float]]:
-    """Yield a record's numbers under their tags; what is not a number is left out."""
+    """Yield a record's numbers under their tags (`adept.records`); what is not a number is left out."""
     elapsed = record["seconds"] - previous_seconds
     if elapsed > 0:
         yield "charts/SPS", (record["step"] - previous_step) / elapsed
     for name, value in record.items():
-        tag = TAGS.get(name) or (f"adept/{name.removeprefix('arm_')}" if name.startswith("arm_") else None)
-        if tag is not None and isinstance(value, int | float) and math.isfinite(value):
+        if (tag := tag_of(name)) and isinstance(value, int | float) and math.isfinite(value):
             yield tag, float(value)
 
 

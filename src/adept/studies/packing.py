@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from adept.records import DIGITS, column
 from adept.runs.parsing import fit, parse_json
 from adept.runs.records import ENERGY_SHAPE, START_SHAPE, Columns, is_evaluation
 from adept.runs.safe_io import Archive, Array, open_archive, write_aside
-from adept.studies import packing_schema_1
 
 SCHEMA = 2
 FILE = "records.zip"
@@ -29,15 +29,8 @@ INDEX = "runs.json"
 LARGEST = 2**30
 """Bytes that a packed file may inflate to."""
 KEYS = ("method", "task", "seed")
-EXACT = ("iteration", "step", "epochs", "epochs_done", "gradient_steps", "episodes", "flops")
-"""Columns kept to the last digit."""
-FINE = (
-    *("reward", "gae_return", "episode_return", "episode_length", "score", "learning_rate", "explained_variance"),
-    *("seconds", "processor_seconds"),
-)
-"""Columns kept to the seven digits of a float32; the others, losses, timings and the arms' scores, keep four."""
 DROPPED_BITS = 23 - 12
-"""Bits of a float32's fraction that are dropped where four digits are enough."""
+"""Bits of a float32's fraction that are dropped where four digits are enough; `adept.records` says where."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """The time of every entry: equal records give equal bytes."""
 RUN = {
@@ -94,11 +87,8 @@ def read_pack(path: Path) -> dict[tuple[str, str, int], PackedRun]:
     """Return the packed runs by method, task and seed."""
     try:
         with open_archive(path, LARGEST) as archive:
-            if packing_schema_1.INDEX in archive.names:
-                index, columns = packing_schema_1.read(archive, _entries, EXACT)
-            else:
-                index = _entries(archive.read(INDEX), SCHEMA)
-                columns = _sliced(archive, index)
+            index = _entries(archive.read(INDEX))
+            columns = _sliced(archive, index)
     except ValueError as error:
         raise ValueError(f"{path} cannot be read as the packed records of a study: {error}") from error
     runs = {}
@@ -108,11 +98,11 @@ def read_pack(path: Path) -> dict[tuple[str, str, int], PackedRun]:
     return runs
 
 
-def _entries(text: bytes, schema: int) -> list[dict[str, Any]]:
+def _entries(text: bytes) -> list[dict[str, Any]]:
     """Return the runs of an index, every part of the type that it must have."""
     index = parse_json(text, {"schema": int, "runs": [RUN]}, "the index")
-    if index["schema"] != schema:
-        raise ValueError(f"it was written with schema {index['schema']}, this version reads up to {SCHEMA}")
+    if index["schema"] != SCHEMA:
+        raise ValueError(f"it was written with schema {index['schema']}, this version reads {SCHEMA}")
     for entry in index["runs"]:
         if entry["rows"] < 0 or len(set(entry["columns"])) < len(entry["columns"]) or entry.keys() != RUN.keys():
             raise ValueError("the index lists fewer than no rows, a column twice, or unknown keys")
@@ -156,8 +146,9 @@ def _smallest(values: Array) -> Array:
 
 def _stored(name: str, values: Array) -> Array:
     """Return a column with the digits that are kept: rounding twice changes nothing more."""
-    kept = values.astype("<f8" if name in EXACT else "<f4")
-    if name in EXACT + FINE:
+    digits = column(name).digits
+    kept = values.astype("<f8" if digits is None else "<f4")
+    if digits is None or digits > DIGITS:  # a float32 has seven
         return kept
     bits = kept.view(np.uint32)
     nearest = (bits + np.uint32(1 << (DROPPED_BITS - 1))) >> DROPPED_BITS << DROPPED_BITS

@@ -29,6 +29,8 @@ from adept.studies.grid import Study, cell_path, different_keys, parse_study
 from adept.studies.packing import FILE, PackedRun, read_pack, rounded, write_pack
 
 Key = tuple[str, str, int]
+MONITORING = ("monitor", "monitor_every", "monitor_rows")
+"""Configuration keys that change no other number of a run: runs that differ in them alone are of one method."""
 ABSOLUTE = re.compile(r"(?<!\S)/\S*/([^\s/]+)")
 """A word that is an absolute path; the group is its last part."""
 
@@ -183,7 +185,7 @@ def undeclared_differences(results: StudyResults) -> list[Difference]:
                     found += [
                         Difference(key, values.get(key), other.get(key), cells[method].path, against)
                         for key in different_keys(values, other)
-                        if key not in allowed
+                        if key not in (*allowed, *MONITORING)
                     ]
     return found
 

@@ -120,7 +120,7 @@
       x: state.axis === "steps" ? set.x : line[state.axis] || [], seeds: single ? line.seeds : [],
       open: state.axis === "steps" ? line.open : [] })).filter((line) => line.x.length);
     const width = host.clientWidth || 320, height = Math.round(Math.max(280, Math.min(440, width * 0.5)));
-    const gap = 14, top = 26, bottom = height - 44, named = width >= 700 && lines.length * gap <= bottom - top;
+    const gap = 14 * Math.max(1, ...lines.map((line) => wrapped(line.label).length)), top = 26, bottom = height - 44, named = width >= 700 && lines.length * gap <= bottom - top;
     const left = 48, right = width - (named ? 190 : 14), most = Math.max(1, ...lines.flatMap((line) => line.x));
     const [from, to] = state.zoom ? state.zoom.split(",").map((share) => share * most) : [0, most];
     const inside = lines.flatMap((line) => [line.y, line.lo || [], line.hi || [], ...line.seeds, ...line.open]
@@ -156,14 +156,17 @@
     listen(host, svg, lines, box);
     byId("curves-caption").textContent = caption(set, single);
   }
+  function wrapped(words) {
+    return (words.match(/.{1,27}(?:\s|$)|.{27}/g) || [words]).map((row) => row.trim());
+  }
   function label(svg, lines, { to, top, bottom, right, sx, sy, gap }) {
     const ends = lines.map((line) => ({ line, i: line.y.findLastIndex((value, i) => value !== null && line.x[i] <= to) })).filter(({ i }) => i >= 0);
     const places = spread(ends.map(({ line, i }) => sy(line.y[i])), gap, top + 6, bottom);
     ends.forEach(({ line, i }, place) => {
-      const words = line.label.length > 27 ? line.label.slice(0, 26) + "…" : line.label, stroke = colour(line.m);
+      const rows = wrapped(line.label), stroke = colour(line.m), first = places[place] + 4 - 7 * (rows.length - 1);
       const lead = `M${Math.min(sx(line.x[i]), right)} ${sy(line.y[i])}L${right + 8} ${places[place]}`;
       svg.append(make("path", { class: "lead", stroke, d: lead }),
-        make("text", { class: "name", x: right + 11, y: places[place] + 4, style: { fill: stroke } }, words));
+        ...rows.map((words, row) => make("text", { class: "name", x: right + 11, y: first + 14 * row, style: { fill: stroke } }, words)));
     });
   }
   function caption(set, single) {

@@ -1,0 +1,151 @@
+"""The schema of a run's records: name, unit, meaning, digits and TensorBoard tag of every column, in one table.
+
+A number is added here and where it is computed, and nowhere else: tracking, packing, report and docs read this table.
+`python -m adept.records` prints it as docs/training.md shows it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+
+DIGITS = 4
+"""Significant digits that packed records keep of a column, where nothing else is said."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column, or a family of them: {…} in the name stands for an arm, an epoch, a length or a number's name."""
+
+    name: str
+    meaning: str
+    unit: str = ""
+    digits: int | None = DIGITS
+    """significant digits that packed records keep; None: all of them"""
+    tag: str = ""
+    """name in TensorBoard and Weights & Biases; empty: not shown there"""
+    report: bool = False
+    """whether reports and advice read it"""
+    former: tuple[str, ...] = field(default=(), compare=False)
+    """names of it in records that were written before"""
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.+)", re.escape(self.name)))
+
+    def member(self, name: str) -> dict[str, str] | None:
+        """Return what {…} stands for in a name of this family; None where it is of another."""
+        found = self._pattern.fullmatch(name)
+        return found.groupdict() if found else None
+
+
+COLUMNS = (
+    Column("iteration", "iterations so far: one is a rollout and an update", digits=None, report=True),
+    Column("step", "environment steps so far, summed over the environments", "steps", None, report=True),
+    Column("epochs", "epochs chosen for this update", "epochs", None, "adept/epochs", True),
+    Column("epochs_done", "epochs made; fewer if a rule stopped the update", "epochs", None, "adept/epochs_done", True),
+    Column("gradient_steps", "gradient steps so far", digits=None, tag="adept/gradient_steps"),
+    Column("reward", "what the previous choice of a bandit was credited with", digits=7, tag="adept/reward"),
+    Column("gae_return", "mean of advantage + value over the rollout: the paper's reward", "return", 7,
+           "adept/gae_return"),
+    Column("episode_return", "mean return of the episodes that ended in this rollout", "return", 7,
+           "charts/episodic_return"),
+    Column("episode_length", "mean length of the episodes that ended in this rollout", "steps", 7,
+           "charts/episodic_length"),
+    Column("episodes", "episodes that ended so far", digits=None),
+    Column("score", "mean return of the last 100 episodes", "return", 7, "charts/mean_return_of_last_100_episodes",
+           True),
+    Column("explained_variance", "share of the returns' variance that the values explain, before the update", digits=7,
+           tag="losses/explained_variance", report=True),
+    Column("learning_rate", "learning rate of this update's last gradient step", digits=7, tag="charts/learning_rate",
+           report=True),
+    Column("policy_loss", "policy loss, mean over all minibatches of all epochs", tag="losses/policy_loss"),
+    Column("value_loss", "value loss, likewise", tag="losses/value_loss"),
+    Column("entropy", "entropy of the policy, likewise", "nats", tag="losses/entropy"),
+    Column("approx_kl", "estimated KL divergence from the policy before the update, likewise", "nats",
+           tag="losses/approx_kl"),
+    Column("clip_fraction", "share of clipped ratios, likewise", tag="losses/clipfrac"),
+    Column("gradient_norm", "norm of the gradient before it is clipped, likewise", tag="losses/gradient_norm"),
+    Column("regularizer", "DrAC: its regulariser, likewise", tag="losses/regularizer"),
+    Column("ratio_deviation", "mean of abs(ratio - 1), likewise; where a rule stops by it",
+           tag="losses/ratio_deviation"),
+    Column("approx_kl_last_epoch", "`approx_kl` of the last epoch alone", "nats", tag="losses/approx_kl_last_epoch",
+           report=True),
+    Column("flops", "FLOPs so far: sampling, updating and measuring updates", "FLOPs", None, "adept/flops", True),
+    Column("monitor_flops", "FLOPs so far that measured updates, part of `flops`", "FLOPs", None, "adept/monitor_flops",
+           True),
+    Column("seconds", "wall time so far", "s", 7),
+    Column("processor_seconds", "processor time of all threads so far", "s", 7, report=True),
+    Column("environment_seconds", "time in the environments, in this iteration", "s"),
+    Column("inference_seconds", "time between two steps of the environments, in this iteration", "s"),
+    Column("update_seconds", "time of the update", "s"),
+    Column("monitor_seconds", "time of measuring the last update", "s", tag="adept/monitor_seconds",
+           former=("watch_seconds",)),
+    Column("arm_choices/{arm}", "bandit: how often an arm was chosen", tag="adept/arm_choices/{arm}"),
+    Column("arm_value/{arm}", "bandit: value of an arm", tag="adept/arm_value/{arm}"),
+    Column("arm_score/{arm}", "bandit: the number by which arms are compared", tag="adept/arm_score/{arm}"),
+    Column("arm_{number}", "bandit: its other numbers", tag="adept/arm_{number}"),
+    Column("rule_distance", "hindsight: how far updates move, relative to the preset's", tag="adept/rule_distance",
+           former=("controller_distance",)),
+    Column("rule_z", "hindsight: the pooled slope Z that moved it last", "standard errors", tag="adept/rule_z",
+           former=("controller_z",)),
+    Column("rule_critic", "hindsight: how many times as far the critic moves", tag="adept/rule_critic",
+           former=("controller_critic",)),
+    Column("rule_{number}", "a rule's other numbers", tag="adept/rule_{number}"),
+    Column("lr_scale", "factor of a rule on the learning rate", tag="adept/lr_scale", report=True, former=("stride",)),
+    Column("critic_lr_scale", "the same for the parameters that only the critic has", tag="adept/critic_lr_scale",
+           report=True, former=("critic_stride",)),
+    Column("augmentation", "DrAC: index of the augmentation", tag="adept/augmentation"),
+    Column("augmentation_{number}", "DrAC: numbers of the bandit over augmentations",
+           tag="adept/augmentation_{number}"),
+    Column("slope", "derivative of the return along the last update, at its end", tag="adept/slope"),
+    Column("slope_z", "the same in standard errors; above 0 the update stopped short, below 0 it overshot",
+           "standard errors", tag="adept/slope_z", report=True),
+    Column("critic_slope", "how much further the critic's part of the last update should have gone; 1: twice as far",
+           "share of the update", tag="adept/critic_slope", report=True),
+    Column("critic_slope_z", "the same in standard errors", "standard errors", tag="adept/critic_slope_z", report=True),
+    Column("update_gain", "gain of the last update", "standard deviations of the advantage", tag="adept/update_gain",
+           report=True, former=("update_worth",)),
+    Column("gain/x{length}", "gain of a step of so many times the last update's length",
+           "standard deviations of the advantage", tag="adept/gain/x{length}", report=True),
+    Column("gain/{epoch}", "gain of the first so many epochs of the last update: powers of two, and the arms",
+           "standard deviations of the advantage", tag="adept/gain/{epoch}", report=True),
+)  # fmt: skip
+"""Every column; of two that cover a name the first one counts."""
+
+_NAMED = {column.name: column for column in COLUMNS}
+_FORMER = {former: column.name for column in COLUMNS for former in column.former}
+
+
+@lru_cache(maxsize=4096)
+def column(name: str) -> Column:
+    """Return the column of a name; an algorithm of one's own may record others, which are shown under adept/."""
+    if name in _NAMED:
+        return _NAMED[name]
+    families = (each for each in COLUMNS if "{" in each.name and each.member(name))
+    return next(families, Column(name, "a number of an algorithm's own", tag=f"adept/{name}"))
+
+
+def tag_of(name: str) -> str:
+    """Return the name of a column in TensorBoard and Weights & Biases; empty where it is not shown there."""
+    found = column(name)
+    return found.tag.format(**(found.member(name) or {})) if "{" in found.name else found.tag
+
+
+def current_name(name: str) -> str:
+    """Return what a column is called now; committed records have older names."""
+    return _FORMER.get(name, name)
+
+
+def markdown() -> str:
+    """Return the table as Markdown."""
+    lines = ["| column | unit | meaning | TensorBoard, W&B |", "| --- | --- | --- | --- |"]
+    for each in COLUMNS:
+        shown = f"`{each.tag}`" if each.tag else ""
+        lines.append(f"| `{each.name}` | {each.unit} | {each.meaning} | {shown} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")

@@ -1,0 +1,6 @@
+"""Every figure: a function from the findings to drawings, none where the records do not allow it."""
+
+from adept.report.figures import Draw
+from adept.report.plots import epochs, scores
+
+DRAWINGS: tuple[Draw, ...] = (*scores.DRAWINGS, *epochs.DRAWINGS)

@@ -1,0 +1,209 @@
+"""Figures of epochs: what each was worth in hindsight, which numbers of them were chosen, and ablations of that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from adept.report.comparison import ComparedMethod
+from adept.report.curves import aggregate_curve, arms_of, choice_shares
+from adept.report.figures import SOFT, WIDTH, Drawing, Pen, legend, new_figure, panel_figure, step_axis
+from adept.report.hindsight import BINS, STAGES, Point, course, gains
+from adept.report.plots.scores import BAND, SMOOTHING, curve_rows
+from adept.report.statistics import Array
+from adept.report.style import ARMS, arm_colours, ramp
+from adept.report.tables import Block
+from adept.report.text import wrapped
+
+KNOBS = {"exploration": "c", "window": "W", "step_size": "η", "arms": "arms"}
+"""What ablations are over, and the paper's letter for it."""
+WORTH = (
+    "Gain of the policy after each epoch over the one before the update, in % of a standard deviation of the "
+    "advantage, judged by the next rollout; means over updates by thirds of training, bars are standard errors. The "
+    "last point is the whole update. Gains tell what a small change is worth on the present path, not what another "
+    "number of epochs would lead to."
+)
+CHOICES = (
+    "Cumulative share, in %, of the iterations so far in which each number of epochs K was chosen, over training; mean "
+    "over seeds, and over tasks for all of them. For a rule that only stops early, the epochs done. No smoothing."
+)
+
+
+def epoch_gain(pen: Pen) -> Iterator[Drawing]:
+    """Draw the gain by epoch and stage: a panel per method over all tasks, and one per task for the baseline."""
+    comparison, title = pen.analysis.comparison, "What each epoch was worth"
+    tasks = comparison.common_tasks or comparison.tasks
+    methods = {name: found for name in pen.names if (found := gains(comparison, name, tasks))}
+    if not methods:
+        return
+    yield _gains(pen, "gain-by-epoch", title, methods, "method", {name: pen.label(name) for name in methods})
+    name = comparison.baseline if comparison.baseline in methods else next(iter(methods))
+    places = {task: found for task in tasks if (found := gains(comparison, name, (task,)))}
+    if len(places) > 1:
+        title = f"What each epoch of {pen.label(name)} was worth, by task"
+        yield _gains(pen, "gain-by-epoch-per-task", title, places, "task", comparison.short)
+
+
+def _gains(
+    pen: Pen, name: str, title: str, panels: dict[str, dict[str, list[Point]]], what: str, labels: dict[str, str]
+) -> Drawing:
+    figure, flat = panel_figure(len(panels), 4, WIDTH * (0.6 if len(panels) == 1 else 1.0), 1.9,
+                                "gain, % of a deviation")  # fmt: skip
+    rows: list[Block] = []
+    for axes, (key, found) in zip(flat, panels.items(), strict=True):
+        axes.axhline(0, color=SOFT, linewidth=0.7)
+        known = sorted({epoch for points in found.values() for epoch, _, _ in points})
+        for place, (stage, points) in enumerate(found.items()):
+            epochs, means, errors = np.array(points).T
+            colour = ramp(ARMS[1:], STAGES.index(stage) / (len(STAGES) - 1))
+            axes.errorbar(epochs + 0.012 * known[-1] * (place - 1), 100 * means, 100 * errors, color=colour, marker="o",
+                          markersize=3, linewidth=1.4, elinewidth=1, label=stage)  # fmt: skip
+            rows.append({what: key, "stage": stage, "epoch": epochs, "gain": means, "error": errors})
+        axes.set_title(wrapped(labels[key], 26), fontsize=8.5)
+        axes.set_xticks(known)
+    figure.supxlabel("epoch", fontsize=8.5, color=SOFT)
+    legend(figure, flat[0], 3)
+    return Drawing(name, title, f"{WORTH} {pen.count()} No smoothing.", figure, rows, "epochs")
+
+
+def slope_and_lr_scale(pen: Pen) -> Iterator[Drawing]:
+    """Draw the slope at the end of updates, and the scale where a controller sets it, over training."""
+    comparison, rows = pen.analysis.comparison, []
+    tasks = comparison.common_tasks or comparison.tasks
+    found = {column: {name: line for name in pen.names if (line := course(comparison, name, tasks, column))}
+             for column in ("slope_z", "lr_scale")}  # fmt: skip
+    columns = [column for column, lines in found.items() if lines]
+    if not columns:
+        return
+    figure, flat = panel_figure(len(columns), 2, WIDTH * (1.0 if len(columns) > 1 else 0.65), 2.6, "", "training, %")
+    for axes, column in zip(flat, columns, strict=True):
+        for name, (progress, mean, error) in found[column].items():
+            value, low, high = (
+                np.exp(line) if column == "lr_scale" else line for line in (mean, mean - error, mean + error)
+            )
+            pen.line(axes, name, 100 * progress, value, low, high)
+            rows.append(
+                {"column": column, "method": name, "progress": progress, "mean": value, "low": low, "high": high}
+            )
+        if column == "lr_scale":
+            axes.set_yscale("log", base=2)
+            axes.yaxis.set_major_formatter(lambda factor, _: f"{factor:g}")
+        axes.axhline(1.0 if column == "lr_scale" else 0.0, color=SOFT, linewidth=0.7)
+        axes.set_title("Scale (factor of the learning rate)" if column == "lr_scale" else "Slope z at the update's end")
+    legend(figure, max(flat, key=lambda axes: len(axes.lines)), 3)
+    caption = (
+        "Slope of the return along the last update, at its end, in standard errors (above 0: the update stopped short; "
+        "below: it overshot), and the scale where a controller sets it: the factor of the learning rate (geometric "
+        f"mean). Means over runs in {BINS} bins of training; bands are standard errors over runs. {pen.count(tasks)} "
+        "No other smoothing."
+    )
+    yield Drawing("slope-and-lr-scale", "Slope and scale over training", caption, figure, rows, "epochs")
+
+
+def _adaptive(pen: Pen) -> list[ComparedMethod]:
+    return [method for method in pen.analysis.comparison.methods if method.adaptive]
+
+
+def _stack(axes: Axes, pen: Pen, name: str, progress: Array, shares: Array, **front: object) -> list[Block]:
+    """Draw the shares of each number of epochs on top of each other, and return them as rows."""
+    arms, colours = arms_of(pen.analysis.comparison, name), _colours(pen)
+    axes.stackplot(100 * progress, 100 * shares[::-1], colors=[colours[arm] for arm in arms[::-1]],
+                   edgecolor="white", linewidth=0.5)  # fmt: skip
+    axes.set(xlim=(0, 100), ylim=(0, 100), xticks=(0, 50, 100), yticks=(0, 50, 100))
+    axes.grid(visible=False)
+    return [{**front, "method": name, "progress": progress, "epochs": arm, "share": share}
+            for arm, share in zip(arms, shares, strict=True)]  # fmt: skip
+
+
+def _colours(pen: Pen) -> dict[int, str]:
+    arms = sorted({arm for method in _adaptive(pen) for arm in arms_of(pen.analysis.comparison, method.name)})
+    return arm_colours(arms, arms)
+
+
+def _legend_of_arms(figure: Figure, pen: Pen) -> None:
+    handles = [Patch(color=colour, label=f"K={arm}") for arm, colour in _colours(pen).items()]
+    figure.legend(handles=handles, loc="outside upper left", ncols=min(10, len(handles)), fontsize=8, handlelength=1.2)
+    figure.supxlabel("training, %", fontsize=8.5, color=SOFT)
+
+
+def decisions(pen: Pen) -> Iterator[Drawing]:
+    """Draw a grid of adaptive methods by tasks, and all tasks first; the longer side runs down the page."""
+    comparison, methods, rows = pen.analysis.comparison, _adaptive(pen), []
+    common = comparison.common_tasks or comparison.tasks
+    places: dict[str, tuple[str, ...]] = {"All tasks": common} if len(common) > 1 else {}
+    places |= {comparison.short[task]: (task,) for task in comparison.tasks}
+    turned = len(places) > len(methods)
+    names = [method.label for method in methods], list(places)
+    down, across = names[::-1] if turned else names
+    if not methods:
+        return
+    figure, grid = new_figure(len(down), len(across), 1.0 + 1.75 * len(across), 0.6 + 1.3 * len(down),
+                              sharex=True, sharey=True)  # fmt: skip
+    for line, row in enumerate(grid):
+        for column, axes in enumerate(row):
+            at, where = (column, line) if turned else (line, column)
+            place, tasks = list(places.items())[where]
+            if table := choice_shares(comparison, methods[at], tasks):
+                rows += _stack(axes, pen, methods[at].name, *table, place=place)
+        row[0].set_ylabel(wrapped(down[line], 20), fontsize=7.5)
+    for axes, name in zip(grid[0], across, strict=True):
+        axes.set_title(wrapped(name, 24), fontsize=8)
+    if not rows:
+        return
+    _legend_of_arms(figure, pen)
+    caption = f"{CHOICES} {pen.count(comparison.tasks)}"
+    yield Drawing("decisions", "Which number of epochs was chosen", caption, figure, rows, "epochs")
+
+
+def groups(methods: Sequence[ComparedMethod], knob: str) -> list[tuple[str, list[ComparedMethod]]]:
+    """Return the sets of two or more adaptive methods that differ in a knob alone, and the other knobs in words."""
+    found: dict[str, tuple[str, list[ComparedMethod]]] = {}
+    for method in methods:
+        values = {} if method.config is None else method.config.to_dict()
+        options = dict(values.get("scheduler_options", {}))
+        if len(values.get("arms", ())) < 2 or knob not in ("arms", *options):
+            continue
+        options.pop(knob, None)
+        arms = [] if knob == "arms" else ["{" + ",".join(map(str, values["arms"])) + "}"]
+        others = [f"{letter}={options[name]:g}" for name, letter in KNOBS.items() if name in options]
+        rest = {**values, "scheduler_options": options, "env": None, "seed": None, **({} if arms else {"arms": None})}
+        title = " ".join([values["scheduler"], *arms, *others])
+        found.setdefault(json.dumps(rest, sort_keys=True), (title, []))[1].append(method)
+    return [entry for entry in found.values() if len(entry[1]) > 1]
+
+
+def ablations(pen: Pen) -> Iterator[Drawing]:
+    """Draw one figure per knob: a panel for each set of methods that differ in it alone, beside the baseline."""
+    comparison, unit = pen.analysis.comparison, pen.analysis.unit("final-score")
+    known = [method for method in comparison.methods if aggregate_curve(pen.analysis, method.name)]
+    for knob, letter in KNOBS.items():
+        sets, rows = groups(known, knob), []
+        if not sets:
+            continue
+        figure, flat = panel_figure(len(sets), 3, WIDTH * (0.75 if len(sets) == 1 else 1.1), 2.6, f"score, {unit}",
+                                    sharey=True)  # fmt: skip
+        for axes, (title, entries) in zip(flat, sets, strict=True):
+            for name in (comparison.baseline, *(entry.name for entry in entries)):
+                if curve := aggregate_curve(pen.analysis, name):
+                    pen.line(axes, name, curve.steps, curve.mean, curve.low, curve.high)
+                    rows.append(curve_rows(curve, group=title, method=name))
+            axes.set_title(title)
+            step_axis(axes)
+            if len(sets) > 1:
+                axes.legend(fontsize=7.5, loc="lower right")
+        if len(sets) == 1:
+            legend(figure, flat[0], 2)
+        caption = (
+            f"Ablation over {letter}: training score over all tasks, {unit} at the end, of methods that differ in "
+            f"{letter} alone; tasks count equally, {BAND}, stratified by task. {pen.count(comparison.common_tasks)} "
+            f"{SMOOTHING}"
+        )
+        yield Drawing(f"ablation-{knob.replace('_', '-')}", f"Ablation over {letter}", caption, figure, rows, "more")
+
+
+DRAWINGS = (epoch_gain, slope_and_lr_scale, decisions, ablations)

@@ -1,0 +1,86 @@
+"""Numbers and names in words, the same in sentences, tables, figures and captions."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+
+from adept.report.statistics import Estimate
+
+
+def number(value: float, digits: int = 2) -> str:
+    """Return a number as a reader wants it; a dash where there is none."""
+    if not math.isfinite(value):
+        return "never" if value == math.inf else "–"
+    return f"{value:.{digits}f}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+def interval(estimate: Estimate, digits: int = 2) -> str:
+    """Return a value with its interval."""
+    text = number(estimate.value, digits)
+    return f"{text} {bracket(estimate, digits)}" if estimate.has_interval else text
+
+
+def bracket(estimate: Estimate, digits: int = 2) -> str:
+    """Return the interval alone."""
+    return f"[{number(estimate.low, digits)}, {number(estimate.high, digits)}]"
+
+
+def signed(estimate: Estimate) -> str:
+    """Return a difference with its sign."""
+    return interval(estimate) if estimate.value < 0 else f"+{interval(estimate)}"
+
+
+def percent(value: float) -> str:
+    """Return a share as a whole number of percent."""
+    return f"{100 * value:.0f} %" if math.isfinite(value) else "–"
+
+
+def small_percent(value: float) -> str:
+    """Return a small share, in percent with one digit."""
+    return f"{100 * value:.1f} %"
+
+
+def p_text(value: float) -> str:
+    """Return a p-value."""
+    return f"p = {value:.2g}" if value >= 0.001 else "p < 0.001"
+
+
+def readable(value: float) -> str:
+    """Return a large number with a letter: 245,760 as 246k."""
+    for limit, letter in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1, "")):
+        if math.isfinite(value) and (abs(value) >= limit or not letter):
+            return f"{value / limit:.3g}{letter}"
+    return number(value)
+
+
+def energy(kilowatt_hours: float) -> str:
+    """Return an energy in watt-hours, or in kilowatt-hours where those are many."""
+    return f"{1000 * kilowatt_hours:.3g} Wh" if kilowatt_hours < 1 else f"{kilowatt_hours:.3g} kWh"
+
+
+def listing(names: Sequence[str]) -> str:
+    """Join names: a, b and c."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def settings(values: Mapping[str, float | str]) -> list[str]:
+    """Return options as words: a name and its value each."""
+    return [f"{name} {value}" if isinstance(value, str) else f"{name} {value:g}" for name, value in values.items()]
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun."""
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+def wrapped(text: str, most: int = 32) -> str:
+    """Break a long name into lines; nothing of it is cut off."""
+    return "\n".join(textwrap.wrap(text, most, break_on_hyphens=False)) or text
+
+
+def markdown(text: str) -> str:
+    """Escape what Markdown and HTML would read as markup."""
+    escaped = text.replace("\\", "\\\\").replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
+    return "".join(f"\\{letter}" if letter in "`*_[]|#" else letter for letter in escaped)
