@@ -23,7 +23,7 @@ from adept.rules import (
     make_rule,
     rule_options,
 )
-from adept.schedulers import UCB, Fixed, GaussianThompson, RoundRobin
+from adept.schedulers import UCB, Fixed, RoundRobin, StandardizedThompson, StandardizedUCB
 
 INF, NAN = math.inf, math.nan
 
@@ -265,14 +265,14 @@ def test_an_arm_that_was_never_tried_is_not_logged_and_shares_stand_beside_count
         "arm_share/3": 0.5, "arm_share/2": 0.25, "arm_share/1": 0.25,
     }  # fmt: skip
     assert logged(RoundRobin([3, 2])) == {}
-    stuck = UCB([3, 1], exploration=0.0, scale=None)
+    stuck = UCB([3, 1], exploration=0.0)
     stuck.step(None)
     assert logged(stuck) == {"arm_choices/3": 1.0, "arm_share/3": 1.0}
     stuck.step(2.0)
     assert logged(stuck) == {"arm_choices/3": 2.0, "arm_value/3": 2.0, "arm_score/3": 2.0, "arm_share/3": 1.0}
 
 
-@pytest.mark.parametrize("kind", [UCB, GaussianThompson])
+@pytest.mark.parametrize("kind", [StandardizedUCB, StandardizedThompson])
 def test_an_arm_without_a_reward_has_no_value_in_the_log(kind):
     scheduler = kind([3, 2, 1])
     scheduler.step(None)
