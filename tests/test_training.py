@@ -258,7 +258,7 @@ def test_an_update_that_the_guard_undoes_does_not_end_the_run(fast: bool) -> Non
 def test_hindsight_with_the_smallest_rollouts(
     environments: int, length: int, epochs: int, moves: bool, fast: bool
 ) -> None:
-    """One environment, one step and one epoch are judged as any other; a single row has no slope: the distance stays."""
+    """One environment, one step and one epoch are judged as any other; one row has no slope: the distance stays."""
     config = tiny_config(
         "Identity-v0", scheduler="hindsight", epochs=epochs, environments=environments, rollout_length=length,
         minibatch_size=environments * length, steps=12 * environments * length,
@@ -266,11 +266,12 @@ def test_hindsight_with_the_smallest_rollouts(
     records, _ = run(config, Execution(device="cpu", fast=fast))
     assert len(records) == 12
     assert all(record["epochs"] == epochs for record in records)
-    assert all(0 < record["learning_rate"] <= 0.01 for record in records)
+    most = max(0.01, config.learning_rate) * (1 + 1e-9)
+    assert all(0 < record["learning_rate"] <= most for record in records)
     judged = any(record["slope_z"] != 0 for record in records[1:] if math.isfinite(record["slope_z"]))
     assert judged == moves
     if not moves:
-        assert {record["rule_distance"] for record in records} == {pytest.approx(0.01)}
+        assert [record["rule_distance"] for record in records] == pytest.approx([0.01] * 12)
 
 
 def test_an_unusable_device_is_one_line() -> None:
