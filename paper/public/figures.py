@@ -51,7 +51,7 @@ def placebo_figure(public: Public) -> Drawing:
         "placebo", "What the paper's bandits choose where no choice has any effect, Procgen at full scale",
         "The paper's bandits on {3, 2, 1} are fed the training returns that OpenAI recorded of PPO with K=3 (25 M "
         "steps, 200 levels, easy): one bar per run, three runs per game. No choice can have changed these returns. "
-        "They are means of the last 100 episodes, smoother than the paper's reward.",
+        "They are means over recent episodes, smoother than the paper's reward.",
         figure, rows,
     )  # fmt: skip
 
