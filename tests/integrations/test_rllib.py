@@ -33,7 +33,7 @@ def means(updates):
 
 @pytest.fixture(scope="module")
 def cluster(the_only_ray):
-    path = os.pathsep.join([str(Path(recording.__file__).parent), os.getcwd()])
+    path = os.pathsep.join([str(Path(recording.__file__).parent), os.getcwd(), str(Path(os.getcwd(), "src"))])
     environment = {"env_vars": {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}}
     ray.init(address="local", num_cpus=6, include_dashboard=False, log_to_driver=False, runtime_env=environment)
     register_env("counting", lambda context: Counting(context.get("episode", 5), offset=1000 * context.worker_index))

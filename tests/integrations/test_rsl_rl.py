@@ -283,7 +283,7 @@ def test_memory_is_one_copy_and_one_for_each_epoch_that_is_judged():
 
 
 def test_numbers_go_to_the_runners_writer(tmp_path):
-    runner = attach(build(str(tmp_path), num_learning_epochs=4), "ucb", verbose=0, gains_every=1)
+    runner = attach(build(str(tmp_path), num_learning_epochs=4), "standardized-ucb", verbose=0, gains_every=1)
     runner.learn(2)
     runner.logger.writer.close()
     events = EventAccumulator(str(tmp_path))

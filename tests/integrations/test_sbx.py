@@ -137,9 +137,9 @@ def test_slope_and_gain_are_those_of_an_independent_computation():
 
     model.learn(4 * ROLLOUT, [callback, Oracle()])
     assert len(found) == 3
-    for ours, by_hand, gain, gain_by_hand in found:
+    for ours, by_hand, gain, expected in found:
         assert ours == pytest.approx(by_hand, rel=1e-3, abs=1e-6)
-        assert gain == pytest.approx(gain_by_hand, rel=1e-3, abs=1e-6)
+        assert gain == pytest.approx(expected, rel=1e-3, abs=1e-6)
     assert sorted(callback.engine.feedback.gain_by_epoch) == [1, 2]
 
 
