@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "options": {"names"},
     "terminal": set(),
     "seeding": set(),
-    "records": set(),
+    "records": {"terminal"},
     "schedulers": {"names"},
     "hindsight": {"names", "extras"},
     "rules": {"names", "schedulers", "hindsight"},

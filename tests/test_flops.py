@@ -106,5 +106,5 @@ def test_the_compute_of_a_run_and_of_the_accounting_agree_and_monitoring_is_apar
         progress.add(record)
     assert progress.compute == pytest.approx(1.0)
     assert progress.monitoring == pytest.approx(record["monitor_flops"] / record["flops"])
-    assert 0.2 < progress.monitoring < 0.6
+    assert 0.01 < progress.monitoring < 0.6
     assert "compute 100% of K=4  monitoring" in plain_line(progress)

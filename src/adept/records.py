@@ -148,4 +148,6 @@ def markdown() -> str:
 
 
 if __name__ == "__main__":
-    print(markdown(), end="")
+    from adept.terminal import say
+
+    say(markdown().removesuffix("\n"))
