@@ -7,7 +7,7 @@ pytest.importorskip("sbx", reason="needs the environment of sbx: make test-integ
 import jax
 import numpy as np
 import sbx
-from recording import Counting, Recorder, Scripted, counting_means, import_afresh, slope_by_hand
+from recording import Counting, Recorder, Scripted, counting_means, gain_by_hand, import_afresh, slope_by_hand
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter, Logger
 from stable_baselines3.common.vec_env import DummyVecEnv
