@@ -40,7 +40,7 @@ def all_claims(minigrid: Evidence | None, pybullet: Evidence | None, procgen: Ev
     if minigrid is not None:
         claims += larger_sets(minigrid)
     text = "ADEPT generalises better than PPO: higher scores on Procgen's test levels"
-    measured = "declared, not run yet (procgen-small); at full scale: adept study procgen-ppo"
+    measured = "planned (procgen-small); at full scale: adept study procgen-ppo"
     claims.append(Claim(text, measured, "0", UNTESTED))
     return claims
 

@@ -20,7 +20,7 @@ PASS_FLOPS = 61_218_816
 """A forward pass of the Procgen network by PyTorch's counter (docs/compute.md)."""
 GPU_FLOPS, ENVIRONMENT_STEPS = 10e12, 22_000
 """What the estimate for one GPU assumes: sustained floating-point operations, and environment steps, a second."""
-DECLARED = "declared, not run yet"
+PLANNED = "planned"
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Entry:
 
 def entries(minigrid: Evidence | None, pybullet: Evidence | None) -> list[Entry]:
     """Return the inventory in the paper's order, with what the records say was run."""
-    small = f"`procgen-small`: {DECLARED}"
+    small = f"`procgen-small`: {PLANNED}"
     return [
         Entry("1, 3, 22, 23", "Procgen: score and overhead", ("procgen-ppo", "procgen-drac"), status=small),
         Entry("2 (a); overhead appendix", "share of compute by phase; FLOPs", (), "`adept flops procgen/bigfish`",
@@ -72,7 +72,7 @@ def ran(evidence: Evidence | None) -> str:
     done = f"{counted(evidence.done, 'run')}, {evidence.seeds} seeds"
     if steps > 0.9 * whole:
         return f"run at full scale: {done}"
-    return f"run reduced: {steps / 1e6:.1g} of {whole / 1e6:.0f} M steps, {done}; five seeds: {DECLARED}"
+    return f"run reduced: {steps / 1e6:.1g} of {whole / 1e6:.0f} M steps, {done}; five seeds: {PLANNED}"
 
 
 @cache
