@@ -85,7 +85,7 @@ def scheduled(cluster, tmp_path_factory):
     done, results = train(algorithm, 2)
     path = algorithm.save_to_path(str(tmp_path_factory.mktemp("checkpoint")))
     more, later = train(algorithm, 3)
-    (recorder,) = on_learners(algorithm, lambda learner: learner.engine.rule)
+    (recorder,) = on_learners(algorithm, lambda learner: learner.engine.rule.scheduler)
     rates = on_learners(algorithm, optimiser_steps)[0][1]
     algorithm.stop()
     return {"done": done + more, "results": results + later, "recorder": recorder, "path": path, "rate": rates}
@@ -119,7 +119,7 @@ def test_state_survives_save_and_restore(scheduled):
     algorithm = attach(config(), Recorder([3, 1, 2])).build_algo()
     algorithm.restore_from_path(scheduled["path"])
     train(algorithm, 2)
-    (recorder,) = on_learners(algorithm, lambda learner: learner.engine.rule)
+    (recorder,) = on_learners(algorithm, lambda learner: learner.engine.rule.scheduler)
     algorithm.stop()
     # Environments begin anew; the policy of the second choice, 1, makes the first batch after the restore.
     assert recorder.chosen == [2, 3]
@@ -131,7 +131,7 @@ def test_state_survives_save_and_restore(scheduled):
 def test_two_learners_make_the_same_choices():
     algorithm = attach(config(learners=2), Recorder([3, 1, 2])).build_algo()
     done, results = train(algorithm, 4)
-    recorders = on_learners(algorithm, lambda learner: learner.engine.rule)
+    recorders = on_learners(algorithm, lambda learner: learner.engine.rule.scheduler)
     algorithm.stop()
     assert len(recorders) == 2
     for recorder in recorders:
