@@ -16,6 +16,7 @@ import torch
 from adept import cost
 from adept.config import Config, Execution
 from adept.hindsight.estimates import UNKNOWN, Estimate, critic_slope, gain, slope, time_groups
+from adept.hindsight.evaluation import Rows
 from adept.hindsight.feedback import Feedback
 from adept.rollout import Rollout
 from adept.rules import RULES, HindsightRule, Rule, Settings
@@ -257,6 +258,31 @@ def test_epochs_and_updates_are_made_again_at_another_learning_rate(monkeypatch:
     )
 
 
+@pytest.mark.parametrize(
+    ("settings", "extra"),
+    [
+        ({"scheduler": "fixed", "epochs": 4}, ()),
+        ({"scheduler": "round-robin", "arms": (8, 1)}, ()),
+        ({"scheduler": "fixed", "epochs": 4}, ("long",)),
+    ],
+    ids=str,
+)
+def test_monitoring_stays_within_a_twentieth_of_the_flops(settings: dict[str, Any], extra: tuple[str, ...]) -> None:
+    """Also in runs so short that every update is monitored; the configuration may ask for more."""
+    steps = {"steps": 60 * 256} if extra else {}
+    last = run(config("discrete", monitor_every=0, **settings, **steps))[-1]
+    assert 0 < last["monitor_flops"] <= 0.05 * last["flops"]
+    asked = run(config("discrete", monitor_every=1, **settings))[-1]
+    assert asked["monitor_flops"] > 0.05 * asked["flops"]
+
+
+def test_gains_of_a_rule_that_measures_slopes_stay_within_a_twentieth_too() -> None:
+    """Slopes are the rule's own cost; what monitoring adds to it is not."""
+    base = config("discrete", scheduler="hindsight", epochs=4, monitor_every=0, steps=40 * 256)
+    monitored, alone = run(base)[-1], run(replace(base, monitor=False))[-1]
+    assert 0 < monitored["flops"] - alone["flops"] <= 0.05 * monitored["flops"]
+
+
 def test_short_runs_are_evaluated_more_often() -> None:
     """About 40 updates of a run, or all of fewer; at most every 5th unless told."""
     rows = 8 * 32
@@ -293,6 +319,9 @@ class Told(TrainerEngine):
 
     def __init__(self, settings: Config) -> None:
         super().__init__(settings, Still())  # type: ignore[arg-type]
+
+    def _rows(self, rollout: Rollout) -> Any:
+        return Rows(lambda: None, (), (), explained_variance=rollout.explained_variance)
 
     def _evaluate(self, rows: Any, *, wanted: bool) -> Feedback | None:
         return self.told

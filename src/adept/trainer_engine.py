@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from adept import cost
 from adept.algorithms import ALGORITHMS
 from adept.algorithms.learner import Learner, load_network
 from adept.config import Config
@@ -24,6 +25,9 @@ from adept.rollout import Rollout
 from adept.rules import RULES, Settings
 from adept.schedulers import Scheduler, make_scheduler
 from adept.seeding import stream_seed
+
+MONITOR_SHARE = 0.05
+"""Share of a run's FLOPs that monitoring takes at most."""
 
 
 class LearnerWeights:
@@ -71,7 +75,7 @@ class TrainerEngine(Engine):
     | clip_range, entropy_coefficient | the preset |
     | augmentation | the preset; or the augmentation scheduler, a second bandit credited alike (UCB-DrAC) |
 
-    Gains are measured every `monitor_interval` iterations if the run is monitored, slopes with them and where the rule
+    Gains are measured every `gains_interval` iterations if the run is monitored, slopes with them and where the rule
     needs them, on `measured_rows` rows.
     """
 
@@ -81,7 +85,7 @@ class TrainerEngine(Engine):
         rule = config.rule(stream_seed(config.seed, "scheduler"))
         super().__init__(
             rule,
-            gains_every=config.monitor_interval if config.monitor else 0,
+            gains_every=gains_interval(config, every=rule.needs_slope) if config.monitor else 0,
             rows=measured_rows(config, every=rule.needs_slope),
             every_slope=False,
             seed=config.seed,
@@ -218,20 +222,46 @@ class TrainerEngine(Engine):
 
 
 def measured_rows(config: Config, *, every: bool) -> int:
-    """Return the rows that an update is measured on, given whether every update is measured (see `TrainerEngine`)."""
+    """Return the rows that an update is measured on, given whether a rule has every update measured.
+
+    A rule's slopes cost two passes: on K/8 of a rollout they are a twelfth of an update. Monitoring alone stays within
+    `MONITOR_SHARE` of the run's FLOPs, unless the configuration says how often to monitor.
+    """
     rows = min(config.monitor_rows, config.batch_size)
-    return min(rows, max(1, config.batch_size * max(config.choices) // 8)) if every else rows
+    if every:
+        return min(rows, max(1, config.batch_size * max(config.choices) // 8))
+    if config.monitor_every:
+        return rows
+    passes = 2 + 1 + _gain_passes(config)  # the slope's two, the critic's one
+    return max(1, min(rows, int(_monitor_budget(config) * config.monitor_interval / passes)))
+
+
+def gains_interval(config: Config, *, every: bool) -> int:
+    """Return the iterations between two measurements of gains, within the same share of the run's FLOPs."""
+    if not every or config.monitor_every:
+        return config.monitor_interval
+    passes = measured_rows(config, every=every) * _gain_passes(config)
+    return max(config.monitor_interval, math.ceil(passes / _monitor_budget(config)))
 
 
 def measured_passes(config: Config) -> tuple[int, int]:
     """Return the rows that measuring passes through the policy and through the critic in a run of the largest K.
 
-    An update costs two passes for the slope, and one each for the start, the marked epochs but the last, and the
-    lengths; the critic costs one. A rule that needs slopes has them measured after every update.
+    A slope costs two passes of the policy and one of the critic. A rule that needs slopes has them measured after every
+    update.
     """
     every = config.scheduler in RULES and RULES[config.scheduler].needs_slope
-    gains = (config.iterations - 1) // config.monitor_interval if config.monitor else 0
+    gains = (config.iterations - 1) // gains_interval(config, every=every) if config.monitor else 0
     slopes = config.iterations - 1 if every else gains
-    marks = sum(epoch < max(config.choices) for epoch in marked_epochs(config.choices))
     rows = measured_rows(config, every=every)
-    return rows * (2 * slopes + (1 + marks + len(LENGTHS)) * gains), rows * slopes
+    return rows * (2 * slopes + _gain_passes(config) * gains), rows * slopes
+
+
+def _gain_passes(config: Config) -> int:
+    """Return the passes that gains cost: the start, the marked epochs but the last, and the lengths."""
+    return 1 + sum(epoch < max(config.choices) for epoch in marked_epochs(config.choices)) + len(LENGTHS)
+
+
+def _monitor_budget(config: Config) -> float:
+    """Return the rows that monitoring may pass through the network in one iteration of the fewest epochs."""
+    return MONITOR_SHARE * cost.iteration(config, min(config.choices))
