@@ -112,7 +112,7 @@ def run_one(task: str, method: str, seed: int, path: Path) -> None:
     rows: list[list[float]] = []
 
     def chosen(model: Any) -> tuple[float, float]:
-        choice = callbacks[0].pilot.choice if callbacks else None
+        choice = callbacks[0].engine.settings if callbacks else None
         return (model.n_epochs, 1.0) if choice is None else (choice.epochs, choice.lr_scale)
 
     model.learn(TASKS[task], callback=[*callbacks, recorder(rows, chosen)])

@@ -57,7 +57,7 @@ def objective(trial: optuna.Trial, task: str, steps: int) -> float:
     )
     adapts = AdeptCallback({"name": "hindsight", "optimize_for": "compute"}, verbose=0)
     model.learn(steps, callback=[adapts, Report(trial)])
-    trial.set_user_attr("last_lr_scale", adapts.pilot.choice.lr_scale)
+    trial.set_user_attr("last_lr_scale", adapts.engine.settings.lr_scale)
     trial.set_user_attr("advice", str(adapts.advice()))
     return mean_return(model)
 

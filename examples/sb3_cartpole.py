@@ -43,7 +43,7 @@ def main() -> None:
         model = PPO.load(Path(folder) / "cartpole", env=model.get_env(), device="cpu")
     callback = AdeptCallback(options.scheduler)
     model.learn(options.steps, callback=callback, reset_num_timesteps=False)
-    print({name: round(value, 2) for name, value in callback.scheduler.diagnostics().items()})
+    print({name: round(value, 2) for name, value in callback.engine.rule.diagnostics().items()})
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ def test_plain_loop_ends_with_advice_on_the_fixed_epochs(plain_loop):
 def test_plain_loop_has_its_lines_marked():
     text = (EXAMPLES / "plain_loop.py").read_text(encoding="utf-8")
     lines = [line.strip() for line in text.splitlines() if "# ADEPT, " in line]
-    assert [re.match(r"[\w.]+", line)[0] for line in lines] == ["hindsight", "plan", "hindsight.mark", "advice"]
+    assert [re.match(r"[\w.]+", line)[0] for line in lines] == ["hindsight", "settings", "hindsight.mark", "advice"]
 
 
 def test_plain_loop_refuses_nonsense():

@@ -99,8 +99,8 @@ def test_no_command_imports_what_only_a_file_names(campaign: Campaign, study: Pa
     ):
         with campaign.case(f"a stranger's {' '.join(words)}"):
             assert command(words)[0] == status
-    with campaign.case("a stranger's report"):
-        load_comparison([folder], allow=["scheduler"])
+    with campaign.case("a stranger's report"), pytest.raises(ValueError, match="are not what it declares"):
+        load_comparison([folder])
     assert not list(campaign.folder.glob("out*"))
     assert command(["eval", str(elsewhere), "--episodes", "1", "--trust"])[0] == 2  # it has no such environment
     assert (campaign.folder / "executed").exists()
