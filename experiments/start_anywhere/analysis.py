@@ -1,0 +1,283 @@
+"""From the records of the study start-anywhere to its table, its answers and its figure.
+
+    adept study start-anywhere --out results/start-anywhere --workers 2     # resumable; then: adept study pack
+    python -m experiments.start_anywhere.analysis results/start-anywhere    # README.md, curve.csv, curve.png there
+
+The measures are those that the study's file declares. Seeds that are not complete for a method are left out for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from adept import cost
+from adept.runs.safe_io import write_aside
+from adept.studies.results import StudyResults, load_results
+
+Array = npt.NDArray[np.float64]
+FIXED, TUNED = "fixed", "x1"
+RESAMPLES = 2000
+GOAL, WORST_GOAL, MARGIN, COMPUTE_GOAL = 0.9, 0.75, 0.05, 0.5
+"""What the study's file sets as goals."""
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Mean scores, update FLOPs and processor seconds of runs: methods × starts × tasks × seeds, NaN where missing."""
+
+    methods: tuple[str, ...]
+    starts: tuple[str, ...]
+    tasks: tuple[str, ...]
+    seeds: tuple[int, ...]
+    scores: Array
+    flops: Array
+    seconds: Array
+    untrained: Array
+    """by task"""
+
+    def normalized(self) -> Array:
+        """Return (score - untrained)/(best fixed start - untrained), the best start of each task after the fact."""
+        fixed = self.scores[self.methods.index(FIXED)]
+        best = np.nanmax(np.nanmean(fixed, -1), 0)
+        base = self.untrained[:, None]
+        return (self.scores - base) / (best[:, None] - base)
+
+    def complete(self, method: str) -> npt.NDArray[np.int64]:
+        """Return the places of the seeds that a method has for every start and task."""
+        whole = np.isfinite(self.scores[self.methods.index(method)]).all((0, 1))
+        return np.flatnonzero(whole)
+
+
+def read(results: StudyResults) -> Runs:
+    """Return the runs of the study that are done."""
+    names = [method.name.rsplit(".", 1) for method in results.study.methods]
+    methods, starts = (tuple(dict.fromkeys(each[place] for each in names)) for place in (0, 1))
+    tasks, seeds = results.study.tasks, results.study.seeds
+    shape = (len(methods), len(starts), len(tasks), len(seeds))
+    scores, flops, seconds = (np.full(shape, math.nan) for _ in range(3))
+    first: dict[str, list[float]] = {task: [] for task in tasks}
+    for cell in results.cells:
+        if cell.state != "done":
+            continue
+        method, start = cell.method.rsplit(".", 1)
+        place = methods.index(method), starts.index(start), tasks.index(cell.task), seeds.index(cell.seed)
+        curve = results.curve(cell)
+        scores[place] = np.nanmean(curve["score"])
+        known = curve["score"][np.isfinite(curve["score"])]
+        first[cell.task].append(float(known[0]))
+        sampled = cost.sampling(cell.config) * len(curve["score"])
+        forward = curve["flops"][0] / cost.iteration(cell.config, float(curve["epochs_done"][0]))
+        flops[place] = curve["flops"][-1] - forward * sampled
+        seconds[place] = curve["processor_seconds"][-1]
+    untrained = np.array([np.mean(first[task]) if first[task] else math.nan for task in tasks])
+    return Runs(methods, starts, tasks, seeds, scores, flops, seconds, untrained)
+
+
+def iqm(values: Array) -> float:
+    """Return the interquartile mean of all values."""
+    ordered = np.sort(values, axis=None)
+    cut = ordered.size // 4
+    return float(ordered[cut : ordered.size - cut].mean())
+
+
+def interval(
+    table: Array, measure: Callable[[Array], float], *, tasks_too: bool, resamples: int = RESAMPLES
+) -> tuple[float, float]:
+    """Return the 95 % bootstrap interval of a measure of (tasks, seeds): seeds are drawn by task, or tasks as well."""
+    rng = np.random.default_rng(0)
+    tasks, seeds = table.shape
+    drawn = []
+    for _ in range(resamples):
+        rows = rng.integers(tasks, size=tasks) if tasks_too else np.arange(tasks)
+        drawn.append(measure(table[rows[:, None], rng.integers(seeds, size=(tasks, seeds))]))
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return float(low), float(high)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A measure with its two intervals."""
+
+    value: float
+    seeds: tuple[float, float]
+    tasks: tuple[float, float]
+
+    def __str__(self) -> str:
+        low, high = (f"{100 * bound:.0f}" for bound in self.seeds)
+        wide = (f"{100 * bound:.0f}" for bound in self.tasks)
+        return f"{100 * self.value:.0f} % [{low}, {high}] [{', '.join(wide)}]"
+
+
+def point(table: Array, measure: Callable[[Array], float] = iqm) -> Point:
+    """Return a measure of (tasks, seeds) with intervals over seeds, and over tasks and seeds."""
+    return Point(measure(table), interval(table, measure, tasks_too=False), interval(table, measure, tasks_too=True))
+
+
+def curves(runs: Runs) -> dict[str, dict[str, Point]]:
+    """Return the IQM of the normalised score by method and start, where a method has two complete seeds or more."""
+    normal = runs.normalized()
+    found: dict[str, dict[str, Point]] = {}
+    for place, method in enumerate(runs.methods):
+        seeds = runs.complete(method)
+        if len(seeds) >= 2:
+            found[method] = {start: point(normal[place, index][:, seeds]) for index, start in enumerate(runs.starts)}
+    return found
+
+
+def against_fixed(runs: Runs, method: str) -> tuple[Point, float]:
+    """Return the IQM of differences to the fixed run of the same start and seed, and the share of runs ahead of it."""
+    normal = runs.normalized()
+    own, fixed = runs.methods.index(method), runs.methods.index(FIXED)
+    seeds = np.intersect1d(runs.complete(method), runs.complete(FIXED))
+    pairs = (normal[own] - normal[fixed])[:, :, seeds]
+    ahead = np.where(pairs > 0, 1.0, np.where(pairs == 0, 0.5, 0.0)).mean()
+    by_task = np.moveaxis(pairs, 1, 0).reshape(len(runs.tasks), -1)
+    return point(by_task), float(ahead)
+
+
+def relative(runs: Runs, values: Array, method: str) -> float:
+    """Return the mean over tasks and starts of a cost relative to that of the preset, fixed at the tuned start."""
+    preset = np.nanmean(values[runs.methods.index(FIXED), runs.starts.index(TUNED)], -1)
+    own = np.nanmean(values[runs.methods.index(method)], -1)
+    return float(np.nanmean(own / preset))
+
+
+def table(runs: Runs, labels: Mapping[str, str]) -> str:
+    """Return the curve over starts and the summary of every method as Markdown."""
+    found = curves(runs)
+    lines = [
+        f"| method | {' | '.join(labels.get(start, start) for start in runs.starts)} |",
+        "| --- |" + " ---: |" * len(runs.starts),
+    ]
+    for method, points in found.items():
+        cells = " | ".join(f"{100 * points[start].value:.0f} %" for start in runs.starts)
+        lines.append(f"| {labels.get(method, method)} | {cells} |")
+    lines += [
+        "",
+        "| method | worst start | mean over starts | of task means | against fixed, same start and seed | P(ahead) "
+        "| update FLOPs | processor time |",
+        "| --- |" + " ---: |" * 7,
+    ]
+    normal = runs.normalized()
+    for method, points in found.items():
+        worst = min(points, key=lambda start: points[start].value)
+        mean = float(np.mean([each.value for each in points.values()]))
+        of_tasks = float(np.nanmean(normal[runs.methods.index(method)]))
+        paired, ahead = against_fixed(runs, method)
+        lines.append(
+            f"| {labels.get(method, method)} | {points[worst]} ({labels.get(worst, worst)}) | {100 * mean:.0f} % | "
+            f"{100 * of_tasks:.0f} % | {'' if method == FIXED else paired} | "
+            f"{'' if method == FIXED else f'{ahead:.2f}'} | {100 * relative(runs, runs.flops, method):.0f} % | "
+            f"{100 * relative(runs, runs.seconds, method):.0f} % |"
+        )
+    return "\n".join(lines)
+
+
+def answers(runs: Runs) -> list[tuple[str, str, str]]:
+    """Return the goals of the study's file with what was measured and whether it was reached."""
+    found = curves(runs)
+    rows = []
+    rivals = [method for method in found if not method.startswith("hindsight")]
+    for method in (each for each in found if each.startswith("hindsight")):
+        points = found[method]
+        least = min(points.values(), key=lambda each: each.value)
+        mean = float(np.mean([each.value for each in points.values()]))
+        best = max((float(np.mean([each.value for each in found[rival].values()])) for rival in rivals), default=0.0)
+        paired = point((runs.normalized()[runs.methods.index(method)] - runs.normalized()[runs.methods.index(FIXED)])[
+            runs.starts.index(TUNED)
+        ][:, runs.complete(method)])  # fmt: skip
+        rows += [
+            (f"{method}: at least {GOAL:.0%} at every start", str(least), _verdict(least.value >= GOAL)),
+            (f"{method}: at least {WORST_GOAL:.0%} at the worst start", str(least),
+             _verdict(least.value >= WORST_GOAL)),
+            (f"{method}: ahead of every rival in the mean over starts", f"{mean:.0%}, best rival {best:.0%}",
+             _verdict(mean > best)),
+            (f"{method}: from the tuned start no loss beyond {MARGIN:.0%}", str(paired),
+             _verdict(paired.seeds[0] > -MARGIN)),
+        ]  # fmt: skip
+        if method.endswith("compute"):
+            spent = relative(runs, runs.flops, method)
+            rows.append((f"{method}: at most half of the preset's update FLOPs", f"{spent:.0%}",
+                         _verdict(spent <= COMPUTE_GOAL)))  # fmt: skip
+    return rows
+
+
+def _verdict(reached: bool) -> str:
+    return "reached" if reached else "not reached"
+
+
+def draw(runs: Runs, labels: Mapping[str, str], path: Path) -> None:
+    """Draw the curve over starts: a line for each method, intervals over seeds as bands."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    rates = [start for start in runs.starts if not start.startswith("k")]
+    epochs = [start for start in runs.starts if start.startswith("k")]
+    figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True, width_ratios=(len(rates), len(epochs)))
+    for method, points in curves(runs).items():
+        for axis, starts in zip(axes, (rates, epochs), strict=True):
+            values = [100 * points[start].value for start in starts]
+            bounds = np.array([points[start].seeds for start in starts]).T * 100
+            (line,) = axis.plot(range(len(starts)), values, marker="o", label=labels.get(method, method))
+            axis.fill_between(range(len(starts)), *bounds, alpha=0.15, color=line.get_color())
+            axis.set_xticks(range(len(starts)), [labels.get(start, start) for start in starts], rotation=20)
+            axis.grid(alpha=0.3)
+    axes[0].set_ylabel("score, % of each task's best fixed start (IQM)")
+    axes[0].legend(fontsize=8)
+    figure.tight_layout()
+    buffer = io.BytesIO()
+    figure.savefig(buffer, dpi=150)
+    plt.close(figure)
+    write_aside(path, buffer.getvalue())
+
+
+def rows_of(runs: Runs) -> list[Sequence[str]]:
+    """Return the figure's numbers as rows of a table."""
+    header = ("method", "start", "iqm", "seeds_low", "seeds_high", "tasks_low", "tasks_high")
+    rows: list[Sequence[str]] = [header]
+    for method, points in curves(runs).items():
+        for start, each in points.items():
+            numbers = (each.value, *each.seeds, *each.tasks)
+            rows.append((method, start, *(f"{number:.4f}" for number in numbers)))
+    return rows
+
+
+def main() -> None:
+    """Write the page, the table and the figure beside the records."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    folder = parser.parse_args().folder
+    results = load_results(folder)
+    runs = read(results)
+    labels = {}
+    for method in results.study.methods:
+        (name, start), (label, of_start) = method.name.rsplit(".", 1), method.label.rsplit(", ", 1)
+        labels |= {name: label, start: of_start}
+    done = sum(cell.state == "done" for cell in results.cells)
+    goals = "\n".join(f"| {' | '.join(row)} |" for row in answers(runs))
+    page = (
+        f"# Start anywhere\n\n{done} of {len(results.cells)} runs are done. Written by "
+        "`python -m experiments.start_anywhere.analysis`; the study's file says what is measured. Intervals are over "
+        f"seeds, then over tasks and seeds.\n\n![Curve over starts](curve.png)\n\n{table(runs, labels)}\n\n"
+        f"| goal | measured | |\n| --- | --- | --- |\n{goals}\n"
+    )
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows_of(runs))
+    write_aside(folder / "README.md", page)
+    write_aside(folder / "curve.csv", text.getvalue())
+    draw(runs, labels, folder / "curve.png")
+
+
+if __name__ == "__main__":
+    main()
