@@ -18,6 +18,9 @@ def test_sizes_counted_by_hand() -> None:
     # IMPALA on 3×64×64: per block conv(in→c)+4 conv(c→c), then 2048→256 and heads 256→15 and 256→1.
     impala = sum((i * 9 + 1) * c + 4 * (c * 9 + 1) * c for i, c in ((3, 16), (16, 32), (32, 32)))
     assert parameters("impala", (3, 64, 64)) == impala + 2049 * 256 + 257 * 16
+    # Half of the channels, one residual part of two convolutions per block: 8 × 8 × 16 features.
+    small = (3 * 9 + 1) * 8 + 2 * (8 * 9 + 1) * 8 + (8 * 9 + 1) * 16 + 2 * 2 * (16 * 9 + 1) * 16 + (16 * 9 + 1) * 16
+    assert parameters("impala-small", (3, 64, 64)) == small + 1025 * 256 + 257 * 16
     # Nature's on 4×84×84: 84 → 20 → 9 → 7 places a side, then 3136→512 and heads 512→6 and 512→1.
     nature = (4 * 64 + 1) * 32 + (32 * 16 + 1) * 64 + (64 * 9 + 1) * 64 + 3137 * 512 + 513 * 7
     assert parameters("nature", (4, 84, 84), 6) == nature
@@ -29,7 +32,9 @@ def test_sizes_counted_by_hand() -> None:
     assert sum(p.numel() for p in network.parameters()) == 2 * (29 * 64 + 65 * 64) + 65 * 8 + 65 + 8
 
 
-@pytest.mark.parametrize(("name", "shape"), [("impala", (3, 64, 64)), ("minigrid", (3, 7, 7)), ("mlp", (11,))])
+@pytest.mark.parametrize(
+    ("name", "shape"), [("impala", (3, 64, 64)), ("impala-small", (3, 64, 64)), ("minigrid", (3, 7, 7)), ("mlp", (11,))]
+)
 def test_seed_decides_the_weights_and_nothing_global_is_touched(name: str, shape: tuple[int, ...]) -> None:
     torch.manual_seed(0)
     before = torch.get_rng_state()

@@ -206,15 +206,17 @@ class ImpalaNetwork(ActorCritic):
 
     rows_at_once = 64
     uniform_encoder = True
+    widths: ClassVar[tuple[int, ...]] = (16, 32, 32)
+    residuals: ClassVar[int] = 2
 
     def __init__(self, shape: tuple[int, ...], distribution: ActionDistribution) -> None:
         super().__init__()
         self.distribution = distribution
         channels, height, width = shape
         blocks: list[nn.Module] = []
-        for output in (16, 32, 32):
+        for output in self.widths:
             blocks += [nn.Conv2d(channels, output, 3, padding=1), nn.MaxPool2d(3, 2, padding=1)]
-            blocks += [Residual(output), Residual(output)]
+            blocks += [Residual(output) for _ in range(self.residuals)]
             channels, height, width = output, (height + 1) // 2, (width + 1) // 2
         self.encoder = nn.Sequential(*blocks, nn.ReLU(), nn.Flatten())
         self.features = nn.Linear(channels * height * width, 256)
@@ -226,6 +228,13 @@ class ImpalaNetwork(ActorCritic):
         images = observations.to(dtype=self.features.weight.dtype, memory_format=torch.channels_last) / 255.0
         features = torch.relu(self.features(self.encoder(images)))
         return self.heads.policy(features), self.heads.value(features)
+
+
+class SmallImpalaNetwork(ImpalaNetwork):
+    """IMPALA-CNN with half of the channels and one residual part per block, for CPUs. Ours, not the paper's."""
+
+    widths: ClassVar[tuple[int, ...]] = (8, 16, 16)
+    residuals: ClassVar[int] = 1
 
 
 class NatureNetwork(ActorCritic):
@@ -319,6 +328,7 @@ class MlpNetwork(ActorCritic):
 
 NETWORKS: dict[str, type[ActorCritic]] = {
     "impala": ImpalaNetwork,
+    "impala-small": SmallImpalaNetwork,
     "nature": NatureNetwork,
     "minigrid": MiniGridNetwork,
     "mlp": MlpNetwork,
