@@ -247,6 +247,7 @@ def test_epochs_and_updates_are_made_again_at_another_learning_rate(monkeypatch:
     first = next(records)
     assert (first["epochs"], first["epochs_done"]) == (3, 8)
     assert first["learning_rate"] == pytest.approx(1e-3 * 0.5 * 2 * 0.5)
+    assert first["lr_scale"] == first["critic_lr_scale"] == pytest.approx(0.5), "the scale of the last epoch"
     assert first["gradient_steps"] == 8 * settings.minibatches
     assert trainer.learner.snapshot().steps == 3 * settings.minibatches, "what was undone is undone in Adam, too"
     second = next(records)

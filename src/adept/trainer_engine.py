@@ -263,5 +263,5 @@ def _gain_passes(config: Config) -> int:
 
 
 def _monitor_budget(config: Config) -> float:
-    """Return the rows that monitoring may pass through the network in one iteration of the fewest epochs."""
-    return MONITOR_SHARE * cost.iteration(config, min(config.choices))
+    """Return the rows that monitoring may pass through the network in an iteration; of a bandit, its arms in turn."""
+    return MONITOR_SHARE * cost.iteration(config, math.fsum(config.choices) / len(config.choices))

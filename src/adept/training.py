@@ -85,11 +85,14 @@ class Update:
         return replace(self.settings, epochs=self.settings.epochs - len(self.kept))
 
     def _scale(self, factor: float) -> None:
-        critic = self.settings.critic_learning_rate
+        made = self.settings
+        own_scale, own_rate = made.critic_lr_scale, made.critic_learning_rate
         self.settings = replace(
-            self.settings,
-            learning_rate=self.settings.learning_rate * factor,
-            critic_learning_rate=None if critic is None else critic * factor,
+            made,
+            lr_scale=made.lr_scale * factor,
+            critic_lr_scale=None if own_scale is None else own_scale * factor,
+            learning_rate=made.learning_rate * factor,
+            critic_learning_rate=None if own_rate is None else own_rate * factor,
         )
 
     @property
@@ -210,6 +213,7 @@ class Trainer:
                 break
             self.learner.restore(start)
             update.restart(factor)
+        self.engine.settings = update.settings
         last = update.last
         kl, clipped = last["approx_kl"], last["clip_fraction"]
         self.engine.finished(last.index, kl=kl, clip_fraction=clipped, undone=update.undone)

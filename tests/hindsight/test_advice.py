@@ -524,3 +524,10 @@ def test_the_usual_kl_of_control_tasks_is_not_that_of_language_models():
     table = with_kl(0.0004, gains={8: 1e-9})
     assert told(advise(table, host="trl")) == [("nothing-clear", "keep")]
     assert told(advise(with_kl(0.3, gains={8: 1e-9}), host="trl")) == [("high-kl", "learning-rate")]
+
+
+def test_a_run_whose_schedule_leaves_no_explained_variance_is_told_nothing_of_it():
+    """Only the first row is before the end of the schedule, and it has no explained variance."""
+    rates, explained = [1e-3, *[1e-9] * 20], [math.nan, *[0.0] * 20]
+    found = advise({"learning_rate": rates, "explained_variance": explained, "slope_z": [math.nan] * 21})
+    assert "unexplained-returns" not in [each.finding for each in found.recommendations]

@@ -328,7 +328,7 @@ def _on_critic(
     recommended = []
     explained = [each.explained_variance for each in (whole, *stages) if not math.isnan(each.explained_variance)]
     known = int(np.isfinite(table.get("explained_variance", EMPTY)).sum())
-    if known >= MIN_UPDATES and max(explained) < MIN_EXPLAINED_VARIANCE:
+    if explained and known >= MIN_UPDATES and max(explained) < MIN_EXPLAINED_VARIANCE:
         numbers = {"explained_variance": whole.explained_variance}
         varied = whole.explained_variance >= VARIED_RETURNS
         recommended.append(Recommendation("unexplained-returns", action if varied else "keep", numbers=numbers))
