@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
@@ -30,10 +29,10 @@ class Settings:
     critic_lr_scale: float | None = None
     """another factor for the parameters that only the critic has; None: the same"""
     _: KW_ONLY
-    learning_rate: float = math.nan
-    """scheduled rate × `lr_scale`; NaN: the host's own, as are the next two"""
-    clip_range: float = math.nan
-    entropy_coefficient: float = math.nan
+    learning_rate: float = 0.0
+    """scheduled rate × `lr_scale`; 0 where the host fills in its own, as in the next two"""
+    clip_range: float = 0.0
+    entropy_coefficient: float = 0.0
     augmentation: str | None = None
     """image augmentation; None where the algorithm augments nothing"""
     critic_learning_rate: float | None = None
