@@ -67,8 +67,7 @@ package: install  ## build wheel and source distribution, check them, and try th
 install: $(INSTALLED)  ## make .venv and install the pinned dependencies
 
 # No resolver is needed, since the files pin everything. PyTorch's build for graphics cards needs libraries that its CPU
-# build does not: the second line installs them. Set PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu to avoid
-# that build.
+# build does not: the second line installs them. Point pip at PyTorch's index of CPU builds to avoid that build.
 define install-pinned
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "The pinned versions need Python 3.11 or later, but $(PYTHON) is older: make PYTHON=python3.11 …"; exit 2; }
