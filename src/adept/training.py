@@ -100,11 +100,6 @@ class Update:
         """The last epoch, undone or not."""
         return self.kept[-1]
 
-    @property
-    def shown(self) -> list[Epoch]:
-        """The epochs that metrics are of."""
-        return self.kept
-
 
 class Trainer:
     """One run in the making. Iterate over it for records; between two of them its whole state can be taken."""
@@ -241,7 +236,7 @@ class Trainer:
 
     def _metrics(self, update: Update) -> Record:
         """Return the update's mean metrics; the deviation of the ratio where a rule goes by it."""
-        metrics = mean_metrics(update.shown, undone=update.undone)
+        metrics = mean_metrics(update.kept, undone=update.undone)
         asked = {rule.metric for rule in self.stopping}
         return {name: value for name, value in metrics.items() if name != "ratio_deviation" or name in asked}
 

@@ -4,54 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from adept.hindsight.feedback import Feedback
 from adept.names import unknown_name
 from adept.rules.base import Rule, Settings
+from adept.rules.hindsight import (
+    CRITIC,
+    MAX_CRITIC_FACTOR,
+    MAX_UNEXPLAINED_RISE,
+    MIN_CRITIC_FACTOR,
+    MIN_EXPLAINED_VARIANCE,
+    MIN_UNEXPLAINED,
+    OPTIMIZE_FOR,
+    SlopeSum,
+    averaged,
+)
 from adept.schedulers.validation import real_number
 
 MAX_LOG_SCALE = math.log(32)
 """The scale stays between 1/32 and 32."""
 OVERSHOOT_Z = -3.0
 """The Z that a KL above the limit counts as."""
-CRITIC_SMOOTHING = 0.2
-"""Weight of the newest rollout in the moving average of the explained variance."""
-MIN_EXPLAINED_VARIANCE = -0.25
-"""Explained variance below which advantages are the critic's own errors; one that only says nothing yet is near 0."""
-MIN_CRITIC_FACTOR, MAX_CRITIC_FACTOR = 0.5, 4.0
-"""The critic's own factor is multiplied by at least and at most this after one update."""
-MAX_UNEXPLAINED_RISE = math.log(2)
-"""Rise of u, the logarithm of the unexplained share, above its moving average that counts as overshooting."""
-MIN_UNEXPLAINED = 1e-3
-"""The share of the returns' variance below which it makes no difference that a critic leaves some unexplained."""
-OPTIMIZE_FOR = ("samples", "compute")
-CRITIC = ("own", "shared")
 
 
-@dataclass
-class _Slopes:
-    """Slopes in standard errors, which add up until they are spent."""
-
-    sum: float = 0.0
-    count: float = 0.0
-
-    def add(self, z: float) -> None:
-        self.sum, self.count = self.sum + z, self.count + 1
-
+class _Slopes(SlopeSum):
     def replace(self, z: float) -> None:
+        """Put one slope in the place of all."""
         self.sum, self.count = z, 1.0
-
-    @property
-    def z(self) -> float:
-        return self.sum / math.sqrt(self.count) if self.count > 0 else 0.0
-
-    def spend(self, deadband: float) -> float:
-        """Return t in -1…1, how sure the slopes are beyond the deadband, and take that share of them away."""
-        moved = math.tanh(math.copysign(max(0.0, abs(self.z) - deadband), self.z) / 2)
-        self.sum, self.count = (1 - abs(moved)) * self.sum, (1 - abs(moved)) * self.count
-        return moved
 
 
 class FormerHindsight(Rule):
@@ -205,7 +185,7 @@ class FormerHindsight(Rule):
         """Add a slope to the sum, if it counts; the guard puts its own word in the place of all of it."""
         if feedback.explained_variance is not None:
             explained = max(-1.0, feedback.explained_variance)  # it has no lower bound: one bad rollout is not many
-            self._explained = _averaged(self._explained, explained)
+            self._explained = averaged(self._explained, explained)
         slope = feedback.slope.z if feedback.slope.known and self.wants_slope else None
         if slope is not None and feedback.stopped:
             slope = min(slope, 0.0)
@@ -227,7 +207,7 @@ class FormerHindsight(Rule):
         if feedback.explained_variance is not None:
             unexplained = math.log(min(1.0, max(MIN_UNEXPLAINED, 1 - feedback.explained_variance)))
             rise = 0.0 if self._unexplained is None else unexplained - self._unexplained
-            self._unexplained = _averaged(self._unexplained, unexplained)
+            self._unexplained = averaged(self._unexplained, unexplained)
             if rise > MAX_UNEXPLAINED_RISE:
                 step = -self._gain
             elif step > 0:
@@ -250,11 +230,6 @@ class FormerHindsight(Rule):
         self._x, self._saved, self._z = state["x"], state["saved"], state["z"]
         self._slopes, self._critic_slopes = _Slopes(*state["slopes"]), _Slopes(*state["critic_slopes"])
         self._explained, self._y, self._unexplained = state["explained"], state["y"], state["unexplained"]
-
-
-def _averaged(average: float | None, value: float) -> float:
-    """Return a moving average with a newer value in it."""
-    return value if average is None else average + CRITIC_SMOOTHING * (value - average)
 
 
 def _within(logarithm: float) -> float:

@@ -246,7 +246,7 @@ class HindsightRule(Rule):
         """Add the slope, if it counts, and spend it on the distance."""
         if feedback.explained_variance is not None:
             explained = max(-1.0, feedback.explained_variance)  # it has no lower bound: one bad rollout is not many
-            self._explained = _averaged(self._explained, explained)
+            self._explained = averaged(self._explained, explained)
         if feedback.slope.known and self.wants_slope:
             self._slopes.add(min(feedback.slope.z, 0.0) if feedback.stopped else feedback.slope.z)
         self._z = self._slopes.z
@@ -276,7 +276,7 @@ class HindsightRule(Rule):
         if feedback.explained_variance is not None:
             unexplained = math.log(min(1.0, max(MIN_UNEXPLAINED, 1 - feedback.explained_variance)))
             rise = 0.0 if self._unexplained is None else unexplained - self._unexplained
-            self._unexplained = _averaged(self._unexplained, unexplained)
+            self._unexplained = averaged(self._unexplained, unexplained)
             if rise > MAX_UNEXPLAINED_RISE:
                 step = -self._gain
             elif step > 0:
@@ -305,6 +305,6 @@ class HindsightRule(Rule):
         self._explained, self._y, self._unexplained = state["explained"], state["y"], state["unexplained"]
 
 
-def _averaged(average: float | None, value: float) -> float:
+def averaged(average: float | None, value: float) -> float:
     """Return a moving average with a newer value in it."""
     return value if average is None else average + CRITIC_SMOOTHING * (value - average)
