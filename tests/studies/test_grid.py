@@ -68,6 +68,19 @@ def test_an_axis_that_cannot_be_crossed(axis, message):
         parse_study(f"{axis}\n{TEXT}" if axis == "axis = 3" else f"{TEXT}\n{axis}\n", "t")
 
 
+def test_one_value_of_an_axis_alone_keeps_the_methods_names():
+    differs = "differs = ['learning_rate', "
+    text = TEXT.replace('baseline = "fixed-2"', 'baseline = "fixed-2.as-is"').replace("differs = [", differs) + AXIS
+    whole, alone = parse_study(text, "t"), parse_study('only = "slow"\n' + text, "t")
+    assert (alone.name, alone.baseline) == (f"{whole.name}-slow", "fixed-2")
+    assert [method.name for method in alone.methods] == ["fixed-2", "round-robin"]
+    task = whole.tasks[0]
+    assert alone.config("fixed-2", task, 1) == whole.config("fixed-2.slow", task, 1)
+    assert parse_study(alone.text, "again") == alone
+    with pytest.raises(ValueError, match="did you mean 'slow'"):
+        parse_study('only = "slwo"\n' + text, "t")
+
+
 def test_until_pauses_at_whole_iterations(study):
     paused = parse_study(TEXT.replace("seeds = 2", "seeds = 2\nuntil = 200"), "t")
     assert paused.iterations("gymnasium/CartPole-v1") == 3
@@ -157,7 +170,11 @@ NO_RIVALS = {"demo", "smoke", "tournament", "tournament-2", "tournament-grid", "
              "start-anywhere", "full-budget"}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted(set(shipped_studies()) - NO_RIVALS))
+BY_ALGORITHM = {f"{name}-{algo}" for name in shipped_studies() if load_study(name).baseline.endswith(".ppo")
+                for algo in ("ppo", "drac")}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted({*shipped_studies(), *BY_ALGORITHM} - NO_RIVALS))
 def test_every_study_for_evidence_has_fixed_k_for_every_arm_and_a_target_kl(name):
     study = load_study(name)
     assert study.name == name
@@ -191,11 +208,11 @@ def test_procgen_is_monitored_at_the_papers_size():
 
 
 def test_the_searches_are_whole_grids():
-    study = load_study("procgen-ppo-search-u")
+    study = load_study("procgen-search-u-ppo")
     options = [method.values["scheduler_options"] for method in study.methods if method.values["scheduler"] == "ucb"]
     found = sorted((entry["exploration"], entry["window"]) for entry in options)
     assert found == sorted(itertools.product((0.1, 1.0, 5.0), (10, 50, 100)))
-    study = load_study("procgen-drac-search-g")
+    study = load_study("procgen-search-g-drac")
     options = [method.values["scheduler_options"] for method in study.methods if "scheduler_options" in method.values]
     found = sorted((entry["step_size"], entry["window"]) for entry in options)
     assert found == sorted(itertools.product((0.1, 0.5, 1.0), (10, 50, 100)))

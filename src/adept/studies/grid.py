@@ -22,7 +22,7 @@ CONFIG_KEYS = Config.keys()
 FORMER_DIFFERENCES = {"arms": ("epochs", "arms"), "target_kl": ("stopping",)}
 """Keys in `differs` of study files that were written before, by what they are called now."""
 KEYS = ("name", "title", "tasks", "seeds", "steps", "until", "baseline", "criterion", "threshold", "differs", "base",
-        "methods", "axis")  # fmt: skip
+        "methods", "axis", "only")  # fmt: skip
 CRITERIA = ("final-score", "mean-score", "steps-to-threshold")
 """What decides a study: the score at the end, its mean over the run, or the steps until a score is reached."""
 SHAPE = {"name": str, "title?": str, "baseline": str, "base?": dict, "criterion?": str, "threshold?": float}
@@ -214,13 +214,17 @@ def _build(table: dict[str, Any], text: str) -> Study:
     for key in base:
         if key in ("env", "seed") or key not in CONFIG_KEYS:
             raise unknown_name("key in [base]", key, [name for name in CONFIG_KEYS if name not in ("env", "seed")])
+    methods, name, baseline = _methods(table["methods"], table.get("axis")), table["name"], table["baseline"]
+    if (only := table.get("only")) is not None:
+        methods, name = _one_value(methods, table.get("axis") or {}, only), f"{name}-{only}"
+        baseline = baseline.rpartition(".")[0] or baseline
     return Study(
-        name=table["name"],
+        name=name,
         title=table.get("title", table["name"]),
         tasks=tuple(table["tasks"]),
         seeds=tuple(seeds),
-        methods=_methods(table["methods"], table.get("axis")),
-        baseline=table["baseline"],
+        methods=methods,
+        baseline=baseline,
         differs=tuple(dict.fromkeys(now for key in differs for now in FORMER_DIFFERENCES.get(key, (key,)))),
         base=base,
         steps=steps,
@@ -251,6 +255,18 @@ def _methods(tables: list[dict[str, Any]], axis: Any) -> tuple[Method, ...]:
     return tuple(found)
 
 
+def _one_value(methods: Iterable[Method], axis: Mapping[str, Any], value: Any) -> tuple[Method, ...]:
+    """Return the methods at one value of the axis, under names of their own."""
+    if value not in axis:
+        raise unknown_name("value of the axis in only", str(value), axis)
+    ending = f".{value}"
+    return tuple(
+        dataclasses.replace(method, name=method.name.removesuffix(ending))
+        for method in methods
+        if method.name.endswith(ending)
+    )
+
+
 def _method(values: dict[str, Any]) -> Method:
     if not isinstance(values.get("name"), str):
         raise ValueError(f"every method needs a name, got {values!r}")
@@ -269,14 +285,21 @@ def shipped_studies() -> tuple[str, ...]:
 
 
 def load_study(name_or_file: str) -> Study:
-    """Return a shipped study by name, or one from a TOML file."""
+    """Return a study from a TOML file, or a shipped one by name; NAME-VALUE is one value of the axis of NAME alone."""
     path = Path(name_or_file)
     if path.suffix == ".toml" or path.is_file():
         return parse_study(read_text(path), str(path))
-    if name_or_file not in shipped_studies():
-        raise unknown_name("study", name_or_file, shipped_studies())
-    text = (resources.files("adept.studies") / "data" / f"{name_or_file}.toml").read_text(encoding="utf-8")
-    return parse_study(text, f"study {name_or_file}")
+    folder, names = resources.files("adept.studies") / "data", shipped_studies()
+    texts = {name: (folder / f"{name}.toml").read_text(encoding="utf-8") for name in names}
+    for name, value in _values_of_axes(texts):
+        texts[f"{name}-{value}"] = f'only = "{value}"\n{texts[name]}'
+    if name_or_file not in texts:
+        raise unknown_name("study", name_or_file, texts)
+    return parse_study(texts[name_or_file], f"study {name_or_file}")
+
+
+def _values_of_axes(texts: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(name, value) for name, text in texts.items() for value in parse_toml(text, name).get("axis", ())]
 
 
 def require_continuation(old: Study, new: Study, where: str) -> None:
