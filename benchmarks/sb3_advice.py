@@ -119,11 +119,12 @@ def run_one(task: str, method: str, seed: int, path: Path) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow([*COLUMNS, "made_with"])
-        made_with = f"{_versions()}; {callbacks[0].scheduler!r}" if callbacks else _versions()
+        made_with = f"{versions()}; {callbacks[0].rule!r}" if callbacks else versions()
         writer.writerows([*row, made_with if not number else ""] for number, row in enumerate(rows))
 
 
-def _versions() -> str:
+def versions() -> str:
+    """Return what runs are made with, for their records."""
     packages = ("stable-baselines3", "torch", "gymnasium", "numpy")
     return ", ".join([platform.machine(), *(f"{name} {metadata.version(name)}" for name in packages)])
 
