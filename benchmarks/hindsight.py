@@ -2,7 +2,7 @@
 
 python benchmarks/hindsight.py run [--only pybullet]    measures what is missing in results/hindsight, by repeats
 python benchmarks/hindsight.py table                    prints agreement and correlations from the stored rows
-python benchmarks/hindsight.py page                     writes them and their figure into docs/hindsight.md
+python benchmarks/hindsight.py page                     writes them and their figure into results/hindsight/README.md
 
 A run of the preset is stopped at several stages. From each stage, and for each of several rollouts, one update is made,
 and its parameters are kept before it (θ₀), after several epochs (θ_k) and at 0.75 and 1.25 of its length. The next

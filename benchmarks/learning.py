@@ -1,7 +1,7 @@
 """Does it learn? Our PPO beside Stable-Baselines3's, same hyperparameters and fixed epochs, several seeds.
 
 python benchmarks/learning.py [--workers 2]    runs what is missing in results/learning, then prints the table
-                                               and draws docs/images/learning.png.
+                                               and draws results/learning/learning.png.
 Every run is one CSV of step and mean return of the last 100 episodes; a finished one is not run again.
 
 The paper's tasks: three seeds are enough where they agree. Whether a seed solves DoorKey, or leaves standing still for
@@ -61,7 +61,7 @@ PRESETS = (
 CLOSE = ("envpool/Pendulum-v1",)
 """Tasks on which five seeds of each side did not decide it, so that there are ten."""
 ATARI = "envpool/CrazyClimber-v5"
-TRAINING = ROOT / "docs" / "training.md"
+PAGE = ROOT / "results" / "learning" / "README.md"
 
 SEEDS = {
     ("adept", "minigrid/DoorKey-6x6"): MANY,
@@ -252,13 +252,15 @@ def main() -> None:
     parser.add_argument("--only", choices=tuple(RUNNERS), help="run the cells of one library, and print nothing")
     parser.add_argument("--tasks", nargs="+", choices=tuple(STEPS), help="run these tasks alone, and draw nothing")
     parser.add_argument("--report", action="store_true", help="run nothing; print the table of the runs that are there")
-    parser.add_argument("--page", action="store_true", help="with --report: the table into docs/training.md, too")
+    parser.add_argument(
+        "--page", action="store_true", help="with --report: the table into results/learning/README.md, too"
+    )
     options = parser.parse_args()
     if options.report:
         report()
         print(presets_table())
         if options.page:
-            write("learning", presets_table(), TRAINING)
+            write("learning", presets_table(), PAGE)
         return
     asked = [cell for cell in cells() if options.only in (None, cell[0]) and cell[1] in (options.tasks or STEPS)]
     # Seed by seed, so that what there is when it is stopped compares both sides.
@@ -269,7 +271,7 @@ def main() -> None:
     if options.only is None and options.tasks is None:
         report()
         print(presets_table())
-        draw(ROOT / "docs" / "images" / "learning.png")
+        draw(PAGE.parent / "learning.png")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,9 @@
-"""Write measured tables into a page of the docs, between the marks of their block."""
+"""Write measured tables into a page, between the marks of their block."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "hindsight.md"
 
 
 def written(text: str, block: str, content: str) -> str:
@@ -16,7 +14,7 @@ def written(text: str, block: str, content: str) -> str:
     return marker.sub(lambda found: f"{found[1]}\n{content.strip()}\n\n{found[2]}", text)
 
 
-def write(block: str, content: str, page: Path = PAGE) -> str:
-    """Replace a block of docs/hindsight.md, or of another page; return the page's name."""
+def write(block: str, content: str, page: Path) -> str:
+    """Replace a block of a page; return the page's name."""
     page.write_text(written(page.read_text(encoding="utf-8"), block, content), encoding="utf-8")
     return page.name

@@ -13,7 +13,8 @@ import numpy as np
 from adept.hindsight.estimates import Estimate
 from benchmarks.page import write
 
-FIGURE = Path(__file__).resolve().parent.parent / "docs" / "images" / "truth.svg"
+PAGE = Path(__file__).resolve().parent.parent / "results" / "hindsight" / "README.md"
+FIGURE = PAGE.parent / "truth.svg"
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 SLOPE = (-1.25, -0.75)
@@ -161,15 +162,15 @@ def block(runs: Sequence[Run]) -> str:
     span = f"{min(repeats)}" if len(repeats) == 1 else f"{min(repeats)} to {max(repeats)}"
     rows = sum(len(run.rows) for run in runs)
     return (
-        f"{table(runs)}\n\n{tasks}; {span} updates per state, {rows} policies played. Rows: `results/hindsight`.\n\n"
-        f"![What was said of updates against the true returns](images/{FIGURE.name})"
+        f"{table(runs)}\n\n{tasks}; {span} updates per state, {rows} policies played. Rows: the CSV files.\n\n"
+        f"![Estimates of updates against the true returns]({FIGURE.name})"
     )
 
 
 def page(runs: Sequence[Run]) -> str:
     """Draw the figure and write the block; return the page's name."""
     figure(runs)
-    return write("truth", block(runs))
+    return write("truth", block(runs), PAGE)
 
 
 def figure(runs: Sequence[Run]) -> str:

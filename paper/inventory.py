@@ -17,7 +17,7 @@ from paper.measures import Evidence
 from paper.words import table
 
 PASS_FLOPS = 61_218_816
-"""A forward pass of the Procgen network by PyTorch's counter (docs/compute.md)."""
+"""A forward pass of the Procgen network by PyTorch's counter (docs/studies.md)."""
 GPU_FLOPS, ENVIRONMENT_STEPS = 10e12, 22_000
 """What the estimate for one GPU assumes: sustained floating-point operations, and environment steps, a second."""
 PLANNED = "planned"

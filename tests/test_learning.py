@@ -19,5 +19,5 @@ def test_shares_are_of_the_gain_over_the_untrained_policy(tmp_path, monkeypatch)
 
 
 def test_the_page_says_what_the_records_say() -> None:
-    page = learning.TRAINING.read_text(encoding="utf-8")
+    page = learning.PAGE.read_text(encoding="utf-8")
     assert written(page, "learning", learning.presets_table()) == page

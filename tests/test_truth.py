@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import truth
-from benchmarks.page import PAGE, written
+from benchmarks.page import written
 
 
 def row(stage: float, repeat: float, candidate: float, **values: float) -> dict[str, float]:
@@ -76,14 +76,14 @@ def test_a_table_with_a_perfect_and_a_useless_signal() -> None:
 def test_the_page_says_what_the_rows_say() -> None:
     from benchmarks import hindsight
 
-    page = PAGE.read_text(encoding="utf-8")
+    page = truth.PAGE.read_text(encoding="utf-8")
     assert written(page, "truth", truth.block(hindsight.stored())) == page
 
 
 def test_the_advice_names_the_right_direction_on_at_least_nine_of_ten_runs() -> None:
     from experiments.advice import directions
 
-    page = PAGE.read_text(encoding="utf-8")
+    page = directions.PAGE.read_text(encoding="utf-8")
     assert written(page, "advice", directions.table()) == page
     found = [correct for *_, correct in directions.judged(directions.CELLS)]
     assert len(found) == len(directions.CELLS)

@@ -2,7 +2,7 @@
 
 python -m experiments.advice.directions run      makes the runs that are missing in results/advice
 python -m experiments.advice.directions table    prints the advice on each, and whether it is right
-python -m experiments.advice.directions page     writes that into docs/hindsight.md
+python -m experiments.advice.directions page     writes that into results/advice/README.md
 
 | kind | what is done | right is |
 | --- | --- | --- |
@@ -27,6 +27,7 @@ from adept.runs.advice import advice_of
 from benchmarks.page import write
 from experiments.advice.runs import RESULTS, make, read
 
+PAGE = RESULTS / "README.md"
 Cells = list[tuple[str, str, Config]]
 """Name, kind and configuration of runs."""
 
@@ -152,7 +153,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="runs whose names begin so")
     options = parser.parse_args()
     if options.command != "run":
-        print(table(full=True) if options.command == "table" else write("advice", table()))
+        print(table(full=True) if options.command == "table" else write("advice", table(), PAGE))
         return
     for name, _, config in CELLS:
         if name.startswith(options.only) and make(RESULTS / f"{name}.csv.gz", config):

@@ -1,6 +1,6 @@
 """The cost formula of training, without PyTorch: FLOPs are these counts times those of one row's forward pass, O.
 
-Source: the paper's appendix "Calculation of Computational Overhead"; docs/compute.md explains it. A backward pass costs
+Source: the paper's appendix "Calculation of Computational Overhead"; docs/studies.md explains it. A backward pass costs
 twice a forward pass.
 """
 

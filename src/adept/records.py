@@ -42,11 +42,11 @@ class Column:
 
 COLUMNS = (
     Column("iteration", "iterations so far: one is a rollout and an update", digits=None, report=True),
-    Column("step", "environment steps so far, summed over the environments", "steps", None, report=True),
-    Column("epochs", "epochs chosen for this update", "epochs", None, "adept/epochs", True),
+    Column("step", "environment steps so far", "steps", None, report=True),
+    Column("epochs", "epochs set for this update", "epochs", None, "adept/epochs", True),
     Column("epochs_done", "epochs made; fewer if a rule stopped the update", "epochs", None, "adept/epochs_done", True),
     Column("gradient_steps", "gradient steps so far", digits=None, tag="adept/gradient_steps"),
-    Column("reward", "what the previous choice of a bandit was credited with", digits=7, tag="adept/reward"),
+    Column("reward", "reward credited to a bandit's previous choice", digits=7, tag="adept/reward"),
     Column("gae_return", "mean of advantage + value over the rollout: the paper's reward", "return", 7,
            "adept/gae_return"),
     Column("episode_return", "mean return of the episodes that ended in this rollout", "return", 7,
@@ -60,20 +60,20 @@ COLUMNS = (
            tag="losses/explained_variance", report=True),
     Column("learning_rate", "learning rate of this update's last gradient step", digits=7, tag="charts/learning_rate",
            report=True),
-    Column("policy_loss", "policy loss, mean over all minibatches of all epochs", tag="losses/policy_loss"),
+    Column("policy_loss", "policy loss, mean over all minibatches", tag="losses/policy_loss"),
     Column("value_loss", "value loss, likewise", tag="losses/value_loss"),
     Column("entropy", "entropy of the policy, likewise", "nats", tag="losses/entropy"),
-    Column("approx_kl", "estimated KL divergence from the policy before the update, likewise", "nats",
+    Column("approx_kl", "estimated KL from the policy before the update, likewise", "nats",
            tag="losses/approx_kl"),
     Column("clip_fraction", "share of clipped ratios, likewise", tag="losses/clipfrac"),
     Column("gradient_norm", "norm of the gradient before it is clipped, likewise", tag="losses/gradient_norm"),
     Column("regularizer", "DrAC: its regulariser, likewise", tag="losses/regularizer"),
-    Column("ratio_deviation", "mean of abs(ratio - 1), likewise; where a rule stops by it",
+    Column("ratio_deviation", "mean of abs(ratio - 1), likewise; with the rule that stops by it",
            tag="losses/ratio_deviation"),
     Column("approx_kl_last_epoch", "`approx_kl` of the last epoch alone", "nats", tag="losses/approx_kl_last_epoch",
            report=True),
     Column("flops", "FLOPs so far: sampling, updating and measuring updates", "FLOPs", None, "adept/flops", True),
-    Column("monitor_flops", "FLOPs so far that measured updates, part of `flops`", "FLOPs", None, "adept/monitor_flops",
+    Column("monitor_flops", "the part of `flops` that measured updates", "FLOPs", None, "adept/monitor_flops",
            True),
     Column("seconds", "wall time so far", "s", 7),
     Column("processor_seconds", "processor time of all threads so far", "s", 7, report=True),
@@ -88,28 +88,28 @@ COLUMNS = (
     Column("arm_{number}", "bandit: its other numbers", tag="adept/arm_{number}"),
     Column("rule_distance", "hindsight: the KL that updates aim at", tag="adept/rule_distance",
            former=("controller_distance",)),
-    Column("rule_z", "hindsight: the pooled slope Z that moved it last", "standard errors", tag="adept/rule_z",
+    Column("rule_z", "hindsight: the pooled slope Z that moved it", "standard errors", tag="adept/rule_z",
            former=("controller_z",)),
-    Column("rule_critic", "hindsight: how many times as far the critic moves", tag="adept/rule_critic",
+    Column("rule_critic", "hindsight: the critic's own factor", tag="adept/rule_critic",
            former=("controller_critic",)),
     Column("rule_{number}", "a rule's other numbers", tag="adept/rule_{number}"),
     Column("lr_scale", "factor of a rule on the learning rate", tag="adept/lr_scale", report=True, former=("stride",)),
-    Column("critic_lr_scale", "the same for the parameters that only the critic has", tag="adept/critic_lr_scale",
+    Column("critic_lr_scale", "the same for parameters of the critic alone", tag="adept/critic_lr_scale",
            report=True, former=("critic_stride",)),
     Column("augmentation", "DrAC: index of the augmentation", tag="adept/augmentation"),
     Column("augmentation_{number}", "DrAC: numbers of the bandit over augmentations",
            tag="adept/augmentation_{number}"),
     Column("slope", "derivative of the return along the last update, at its end", tag="adept/slope"),
-    Column("slope_z", "the same in standard errors; above 0 the update stopped short, below 0 it overshot",
+    Column("slope_z", "the same in standard errors: positive if the update stopped short",
            "standard errors", tag="adept/slope_z", report=True),
-    Column("critic_slope", "how much further the critic's part of the last update should have gone; 1: twice as far",
+    Column("critic_slope", "share of the update by which the critic should have gone further",
            "share of the update", tag="adept/critic_slope", report=True),
     Column("critic_slope_z", "the same in standard errors", "standard errors", tag="adept/critic_slope_z", report=True),
     Column("update_gain", "gain of the last update", "standard deviations of the advantage", tag="adept/update_gain",
            report=True, former=("update_worth",)),
-    Column("gain/x{length}", "gain of a step of so many times the last update's length",
+    Column("gain/x{length}", "gain of a step of {length} times its length",
            "standard deviations of the advantage", tag="adept/gain/x{length}", report=True),
-    Column("gain/{epoch}", "gain of the first so many epochs of the last update: powers of two, and the arms",
+    Column("gain/{epoch}", "gain of its first epochs: powers of two, and the arms",
            "standard deviations of the advantage", tag="adept/gain/{epoch}", report=True),
 )  # fmt: skip
 """Every column; of two that cover a name the first one counts."""
@@ -139,11 +139,12 @@ def current_name(name: str) -> str:
 
 
 def markdown() -> str:
-    """Return the table as Markdown."""
-    lines = ["| column | unit | meaning | TensorBoard, W&B |", "| --- | --- | --- | --- |"]
+    """Return the table as Markdown, with units, and with tags that are not `adept/NAME`."""
+    lines = ["| column | meaning |", "| --- | --- |"]
     for each in COLUMNS:
-        shown = f"`{each.tag}`" if each.tag else ""
-        lines.append(f"| `{each.name}` | {each.unit} | {each.meaning} | {shown} |")
+        unit = "" if re.search(rf"\b{each.unit}\b", each.meaning) else each.unit
+        tag = "not shown" if not each.tag else "" if each.tag == f"adept/{each.name}" else f"`{each.tag}`"
+        lines.append(f"| `{each.name}` | {'; '.join(filter(None, (each.meaning, unit, tag)))} |")
     return "\n".join(lines) + "\n"
 
 

@@ -42,7 +42,7 @@ def test_the_seeds_needed_are_the_fewest_that_can():
         needed = seeds_needed(tasks, rivals)
         assert smallest_p(needed, tasks, rivals) < 0.05 <= smallest_p(needed - 1, tasks, rivals)
     assert seeds_needed(1, 10**9) is None
-    assert (seeds_needed(1, 3), seeds_needed(1, 13)) == (6, 7)  # docs/report.md says so
+    assert (seeds_needed(1, 3), seeds_needed(1, 13)) == (6, 7)  # docs/studies.md says so
 
 
 def test_the_sentence():

@@ -56,7 +56,7 @@ def flops(options: FlopsOptions) -> dict[str, Any]:
 
 
 def accounting(config: Config) -> dict[str, Any]:
-    """Return the compute of a configuration as one JSON-safe object; docs/compute.md explains its numbers."""
+    """Return the compute of a configuration as one JSON-safe object; docs/studies.md explains its numbers."""
     from adept.flops import build_network, forward_flops, paper_forward_macs, policy_flops, values_flops
     from adept.trainer_engine import measured_passes
 

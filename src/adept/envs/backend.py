@@ -28,9 +28,9 @@ class Backend:
     """how many environments evaluation may step side by side"""
     microseconds: ClassVar[Mapping[int, tuple[float, float]]] = {}
     """by the passes that an algorithm makes over each row: per environment step of sampling, and per row and epoch of
-    updating, in one process of one thread on a shared Xeon core (docs/studies.md); a rough guide for estimates"""
+    updating, in one process of one thread on a shared Xeon core; a rough guide for estimates"""
     paper_minibatches: ClassVar[int | None] = None
-    """the paper's number of minibatches in its count of compute, where it is not ours (docs/compute.md)"""
+    """the paper's number of minibatches in its count of compute, where it is not ours (docs/studies.md)"""
 
     def make(
         self, config: Config, count: int, *, threads: int, render: bool, evaluating: bool, test_levels: bool
