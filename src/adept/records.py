@@ -139,12 +139,12 @@ def current_name(name: str) -> str:
 
 
 def markdown() -> str:
-    """Return the table as Markdown, with units, and with tags that are not `adept/NAME`."""
-    lines = ["| column | meaning |", "| --- | --- |"]
+    """Return the table as a list in Markdown, with units, and with tags that are not `adept/NAME`."""
+    lines = []
     for each in COLUMNS:
-        unit = "" if re.search(rf"\b{each.unit}\b", each.meaning) else each.unit
+        unit = "" if re.search(rf"\b{each.unit}\b", each.meaning, re.IGNORECASE) else each.unit
         tag = "not shown" if not each.tag else "" if each.tag == f"adept/{each.name}" else f"`{each.tag}`"
-        lines.append(f"| `{each.name}` | {'; '.join(filter(None, (each.meaning, unit, tag)))} |")
+        lines.append(f"- `{each.name}`: {'; '.join(filter(None, (each.meaning, unit, tag)))}")
     return "\n".join(lines) + "\n"
 
 
