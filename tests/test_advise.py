@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adept.cli import main
+from adept.cli import main, parse
+from adept.commands.train import TrainOptions, default_config, knob_docs
 from adept.config import Config
+from adept.hindsight.advice_text import HOSTS
 from adept.runs.panel import Progress
 from adept.runs.records import RunFolder, run_path
 from tests.hindsight.test_advice import columns
@@ -53,3 +55,20 @@ def test_the_panel_says_how_updates_stand() -> None:
     for index, row in enumerate(zip(*table.values(), strict=True)):
         progress.add({"step": float(index), **dict(zip(table, map(float, row), strict=True))})
     assert progress.headline.startswith("stop short (slope z +")
+
+
+def trained(*words: str) -> Config:
+    """Return what `adept train` would run."""
+    given = ["--env", CONFIG.env, *words]
+    default = default_config(given)
+    return parse(TrainOptions, "train", given, TrainOptions(default), docs=knob_docs(default.scheduler)).config
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("hindsight", ""), ("hindsight_compute", ""), ("learning_rate", "0.01"), ("epochs", "2"),
+                          ("kl_limit", "0.02"), ("scale_rewards", "")]
+)  # fmt: skip
+def test_the_trainer_has_every_option_that_the_advice_names(option: str, value: str) -> None:
+    text: str = getattr(HOSTS["trainer"], option)
+    words = text.format(value).split() if "{}" in text else [*text.split(), *value.split()]
+    assert trained(*words) != trained()

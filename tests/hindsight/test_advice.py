@@ -121,6 +121,12 @@ def test_nothing_is_recommended_where_a_controller_runs():
     assert {each.factor for each in controlled.recommendations} == {1.0}
 
 
+def test_a_scale_that_is_not_known_is_no_controller():
+    table = columns(z=1.5, lengths=(0.5, 1.9))
+    unknown = table | {"lr_scale": np.full(len(table["epochs"]), math.nan)}
+    assert told(advise(unknown)) == [("stop-short", "learning-rate")]
+
+
 def test_a_slope_alone_speaks_of_no_gain():
     table = columns(z=1.5)
     advice = advise({name: table[name] for name in ("slope_z", "epochs", "epochs_done")})
@@ -401,6 +407,13 @@ def test_slopes_refine_what_the_kl_says():
     # Slopes that contradict a small KL prevail.
     assert advise(with_kl(0.002, z=-1.5, lengths=(1.2, -2.0))).factor("learning-rate") == 0.5
     assert told(advise(with_kl(0.002, lengths=(0.5, 1.1)))) == [("right-length", "keep")]
+
+
+def test_a_small_kl_says_nothing_of_the_critic_whose_steps_are_as_short():
+    table = lagging(3.0, 8.0, (0, 1, 2))
+    assert "critic-lags" in [each.finding for each in advise(table).recommendations]
+    low = advise(table | with_kl(0.0004, gains={8: 1e-9}))
+    assert told(low) == [("low-kl", "learning-rate")]
 
 
 def test_a_kl_that_is_small_at_the_end_alone_asks_for_nothing():

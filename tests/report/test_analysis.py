@@ -218,7 +218,7 @@ def test_curves_end_at_the_final_scores(analysis):
 
 def test_choice_shares_add_up_and_end_at_the_counts(analysis):
     comparison = analysis.comparison
-    progress, shares = choice_shares(comparison, comparison.method("ucb"), (TASKS[0],))
+    progress, shares = choice_shares(comparison, "ucb", (TASKS[0],))
     assert progress[-1] == 1.0
     assert shares.sum(0) == pytest.approx(1.0)
     runs = comparison.finished("ucb", TASKS[0])
@@ -242,7 +242,7 @@ def test_target_kl_counts_the_epochs_done(tmp_path):
     target = next(method for method in MORE if method[0] == "target-kl")
     found = analyze(small(tmp_path, [METHODS[0], FIXED_1, target]), resamples=200)
     assert 1 < found.methods["target-kl"].epochs < 4
-    _, shares = choice_shares(found.comparison, found.comparison.method("target-kl"), (TASKS[0],))
+    _, shares = choice_shares(found.comparison, "target-kl", (TASKS[0],))
     assert shares.shape[0] == 2  # 4 and 1: what was done
     assert shares[1, -1] > 0.1
 

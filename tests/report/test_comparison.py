@@ -141,7 +141,7 @@ def labels(comparison):
 
 def test_runs_outside_a_study_are_called_by_what_differs(tmp_path):
     comparison = loose(tmp_path / "study", METHODS[:3])
-    assert labels(comparison) == ["K=1", "K=4", "ucb {4,2,1}"]
+    assert labels(comparison) == ["ADEPT(U) {4,2,1}", "K=1", "K=4"]
     assert comparison.baseline == "K=4"
     assert [run.seed for run in comparison.finished("K=1", TASKS[0])] == [1, 2]
 
@@ -161,15 +161,17 @@ def test_only_keys_that_differ_are_in_a_name(tmp_path):
     eager = ("eager", "eager", {"scheduler": "ucb", "scheduler_options": {"exploration": 5.0, "window": 50}}, 0.8, 0.3)
     plain = ("plain", "plain", {"scheduler": "ucb"}, 0.8, 0.3)
     comparison = loose(tmp_path / "runs", [method("k4", epochs=4), stops, plain, eager])
-    assert labels(comparison) == ["K=4", "K=4 target-kl=0.02", "ucb {4,2,1} exploration=1", "ucb {4,2,1} exploration=5"]
+    assert labels(comparison) == [
+        "ADEPT(U) {4,2,1} exploration=1", "ADEPT(U) {4,2,1} exploration=5", "K=4", "K=4 target-kl=0.02"
+    ]  # fmt: skip
 
 
 def test_the_presets_of_two_tasks_are_one_method_and_other_values_are_not(tmp_path):
     ucb = ("ucb", "ucb", {"scheduler": "ucb"}, 0.8, 0.3)
     tasks = ["minigrid/DoorKey-6x6", "pybullet/Hopper"]
     comparison = loose(tmp_path / "presets", [ucb, method("preset"), method("k1", epochs=1)], tasks)
-    assert labels(comparison) == ["K=1", "preset K", "ucb preset arms"]
-    arms = {run.config.arms for run in comparison.runs if run.method == "ucb preset arms"}
+    assert labels(comparison) == ["ADEPT(U)", "K=1", "preset K"]
+    arms = {run.config.arms for run in comparison.runs if run.method == "ADEPT(U)"}
     assert arms == {(4, 2, 1), (10, 5, 1)}
     assert comparison.common_tasks == tuple(tasks)
     both = loose(tmp_path / "both", [method("k4", epochs=4), method("k10", epochs=10)], tasks)
@@ -179,7 +181,7 @@ def test_the_presets_of_two_tasks_are_one_method_and_other_values_are_not(tmp_pa
     (tmp_path / "mixed" / "study.toml").unlink()
     write_study(tmp_path / "mixed", [other], tasks[1:], [1], iterations=4)
     (tmp_path / "mixed" / "study.toml").unlink()
-    assert labels(load_comparison([tmp_path / "mixed"])) == ["ucb {4,2,1}", "ucb {6,3,1}"]
+    assert labels(load_comparison([tmp_path / "mixed"])) == ["ADEPT(U) {4,2,1}", "ADEPT(U) {6,3,1}"]
 
 
 def test_the_same_seed_twice_in_one_method_is_refused(tmp_path):

@@ -15,7 +15,7 @@ from adept.report import ReportOptions
 from adept.report.analysis import analyze
 from adept.report.build import report_files
 from adept.report.comparison import ComparedMethod, Comparison, Run
-from adept.report.hindsight import advice, course, gains, monitored
+from adept.report.hindsight import advice, course, directions, gains, monitored, told
 from adept.report.loading import load_comparison, with_records
 from adept.runs.advice import advice_of
 
@@ -56,12 +56,14 @@ def test_a_stage_holds_the_updates_of_its_steps(comparison):
 
 
 def test_the_course_of_slope_and_lr_scale(comparison):
-    progress, mean, error = course(comparison, "hindsight", TASKS, "slope_z")
+    progress, mean, low, high = course(comparison, "hindsight", TASKS, "slope_z")
     assert (progress[0], progress[-1]) == (pytest.approx(1 / 60), pytest.approx(59 / 60))
     assert np.nanmean(mean) == pytest.approx(0.5, abs=0.3)
-    assert np.isfinite(error).all()
-    _, lr_scale, _ = course(comparison, "hindsight", TASKS, "lr_scale")
-    assert lr_scale[-1] == pytest.approx(math.log(1.02) * 59.5, rel=1e-3)  # 59 and 60, rounded
+    assert mean - low == pytest.approx(high - mean)
+    assert (mean > low).all()
+    _, lr_scale, low, high = course(comparison, "hindsight", TASKS, "lr_scale")
+    assert lr_scale[-1] == pytest.approx(1.02**59.5, rel=1e-3)  # of iterations 59 and 60, the geometric mean
+    assert low * high == pytest.approx(lr_scale**2)
     assert course(comparison, "fixed-4", TASKS, "lr_scale") is None
 
 
@@ -76,6 +78,14 @@ def test_advice_speaks_of_the_baseline_task_by_task(comparison):
     found = advice(analyze(comparison, resamples=100))
     assert [place for place, _ in found] == ["PPO (K=4) on DoorKey-6x6", "PPO (K=4) on LavaGapS7"]
     assert found[0][1].startswith("In 2 of 2 runs updates stop short. Seed 1: Updates stop short (mean slope z +0.")
+
+
+def test_the_next_step_multiplies_the_learning_rate_of_the_best_fixed_method(comparison, tmp_path):
+    (step,) = directions(analyze(comparison, resamples=100))  # on the other task only one of two runs asks for it
+    assert step == "Updates of PPO (K=4) stop short on DoorKey-6x6: multiply the learning rate by 1.5 there."
+    better = (*METHODS[1][:3], 0.95, 0.3)
+    write_study(tmp_path, [METHODS[0], better], TASKS[:1], [1, 2], iterations=60, monitor=True)
+    assert [each.method for each in told(analyze(load_comparison([tmp_path]), resamples=100))] == ["fixed-1"]
 
 
 def test_figures_and_box_are_on_the_page(folder):

@@ -152,8 +152,9 @@ def advise(
         recommended = _on_steps(table, whole, groups, low=low, epoch_flops=epoch_flops)
         recommended += _on_critic(table, parts, whole, stages, recommended, host, rewards_scaled)
         whole = groups[0] if low else whole
-    if "lr_scale" in table and len(table["lr_scale"]):
-        recommended = _controlled(recommended, float(table["lr_scale"][-1]))
+    scales = table.get("lr_scale", EMPTY)
+    if np.isfinite(scales).any():
+        recommended = _controlled(recommended, float(scales[np.isfinite(scales)][-1]))
     if not recommended:
         kind: Finding = "few-updates" if whole.updates < MIN_UPDATES else "nothing-clear"
         recommended = [Recommendation(kind, numbers=_finite({"updates": whole.updates, "kl": whole.kl}))]
@@ -337,7 +338,7 @@ def _on_critic(
         number for number, each in enumerate(stages)
         if each.critic_slope.deviates > MIN_DEVIATES and each.critic_lag >= MIN_CRITIC_LAG
     ]  # fmt: skip
-    if lagging:
+    if lagging and not any(each.finding == "low-kl" for each in before):  # all that is short gets longer at once
         found = stage(WHOLE, table, np.concatenate([parts[number] for number in lagging]))
         thirds_named = " and ".join(STAGE_NAMES[number].removesuffix(" third") for number in lagging)
         name = WHOLE if len(lagging) == len(stages) else f"{thirds_named} third"

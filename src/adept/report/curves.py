@@ -14,7 +14,7 @@ import numpy as np
 
 from adept import cost
 from adept.report.analysis import Analysis
-from adept.report.comparison import ComparedMethod, Comparison, Run
+from adept.report.comparison import Comparison, Run
 from adept.report.statistics import Array, curve_interval
 from adept.report.style import PHASES, looks
 
@@ -79,13 +79,13 @@ def arms_of(comparison: Comparison, name: str) -> tuple[int, ...]:
     return tuple(sorted(arms, reverse=True))
 
 
-def choice_shares(comparison: Comparison, method: ComparedMethod, tasks: Sequence[str]) -> tuple[Array, Array] | None:
+def choice_shares(comparison: Comparison, method: str, tasks: Sequence[str]) -> tuple[Array, Array] | None:
     """Return the progress of training, and by then the cumulative share of each number of epochs (arms × points).
 
     The shares are averaged over runs, then over tasks.
     """
-    progress, arms = np.linspace(0.02, 1.0, 50), arms_of(comparison, method.name)
-    runs = [comparison.finished(method.name, task) for task in tasks]
+    progress, arms = np.linspace(0.02, 1.0, 50), arms_of(comparison, method)
+    runs = [comparison.finished(method, task) for task in tasks]
     means = [np.mean([_shares(run, arms, progress * comparison.budget[run.task]) for run in entry], axis=0)
              for entry in runs if entry]  # fmt: skip
     return (progress, np.mean(means, axis=0)) if all(runs) else None

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any
 
 import matplotlib
-import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -132,15 +131,6 @@ class Pen:
         )
         self.mark(name, band, *lines)
 
-    def direct_labels(self, axes: Axes, ends: dict[str, float], height: float, size: float = 8) -> None:
-        """Write each method's name at the end of its curve, moved apart on axes of a height in inches."""
-        lines = max((1 + self.label(name).count("\n") for name in ends), default=1)
-        gap = float(np.ptp(axes.get_ylim())) * size * 1.35 * lines / 72 / height
-        for name, place in zip(ends, spread(list(ends.values()), gap), strict=True):
-            axes.annotate(self.label(name), (1.0, place), xycoords=("axes fraction", "data"), xytext=(5, 0),
-                          textcoords="offset points", va="center", fontsize=size, color=self.looks[name].light,
-                          annotation_clip=False)  # fmt: skip
-
     def count(self, tasks: Iterable[str] | None = None) -> str:
         """Say how many finished runs stand behind each method."""
         comparison = self.analysis.comparison
@@ -184,20 +174,6 @@ def legend(figure: Figure, axes: Axes, columns: int = 4) -> None:
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper left", ncols=min(columns, len(labels)), fontsize=8,
                   handlelength=2.6, columnspacing=1.4)  # fmt: skip
-
-
-def spread(values: list[float], gap: float) -> list[float]:
-    """Move values apart, keeping their order, until neighbours are a gap away: places for labels."""
-    order = sorted(range(len(values)), key=lambda index: values[index])
-    groups: list[list[float]] = []  # middle, count: labels that touch stand around the middle of their values
-    for index in order:
-        groups.append([values[index], 1])
-        while len(groups) > 1 and groups[-1][0] - groups[-2][0] < gap * (groups[-1][1] + groups[-2][1]) / 2:
-            middle, count = groups.pop()
-            before, others = groups[-1]
-            groups[-1] = [(before * others + middle * count) / (others + count), others + count]
-    places = [middle + gap * (step - (count - 1) / 2) for middle, count in groups for step in range(int(count))]
-    return [place for _, place in sorted(zip(order, places, strict=True))]
 
 
 def step_axis(axes: Axes, label: str | None = "environment steps") -> None:

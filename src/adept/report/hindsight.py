@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -57,68 +59,87 @@ def gains(comparison: Comparison, method: str, tasks: Sequence[str]) -> dict[str
     }  # fmt: skip
 
 
-def course(comparison: Comparison, method: str, tasks: Sequence[str], column: str) -> tuple[Array, Array, Array] | None:
-    """Return progress, mean and standard error over runs of a monitored column; the scale by its logarithm."""
-    rows = []
+def course(
+    comparison: Comparison, method: str, tasks: Sequence[str], column: str
+) -> tuple[Array, Array, Array, Array] | None:
+    """Return progress and a monitored column's mean over runs, with the mean less and plus its standard error.
+
+    Scales are averaged by their logarithm; one that never moves is no course.
+    """
+    rows, logarithmic = [], column == "lr_scale"
     for run in monitored(comparison, method, tasks):
         values = run.monitored.get(column, np.full(len(run.steps), math.nan))
-        values = np.log(values) if column == "lr_scale" else values
+        values = np.log(values) if logarithmic else values
         place = np.clip((BINS * (run.steps - 1) / comparison.budget[run.task]).astype(int), 0, BINS - 1)
         known = np.isfinite(values)
-        total = np.bincount(place[known], values[known], BINS)
-        count = np.bincount(place[known], minlength=BINS)
+        total, count = np.bincount(place[known], values[known], BINS), np.bincount(place[known], minlength=BINS)
         rows.append(np.where(count > 0, total / np.maximum(count, 1), math.nan))
     table = np.array(rows)
-    if not len(table) or not np.isfinite(table).any() or (column == "lr_scale" and not np.nanmax(np.abs(table)) > 1e-9):
+    if not np.isfinite(table).any() or (logarithmic and not np.nanmax(np.abs(table)) > 1e-9):
         return None
     count = np.isfinite(table).sum(0)
-    mean = np.where(count > 0, np.nansum(table, 0) / np.maximum(count, 1), math.nan)
-    spread = np.sqrt(np.nansum((table - mean) ** 2, 0) / np.maximum(count - 1, 1) / np.maximum(count, 1))
-    return (np.arange(BINS) + 0.5) / BINS, mean, np.where(count > 1, spread, math.nan)
+    middle = np.nansum(table, 0) / np.where(count > 0, count, math.nan)
+    error = np.sqrt(np.nansum((table - middle) ** 2, 0) / np.where(count > 1, (count - 1) * count, math.nan))
+    mean, low, high = (np.exp(line) if logarithmic else line for line in (middle, middle - error, middle + error))
+    return (np.arange(BINS) + 0.5) / BINS, mean, low, high
+
+
+@dataclass(frozen=True)
+class TaskAdvice:
+    """What the updates of a fixed method say on a task."""
+
+    method: str
+    task: str
+    runs: tuple[tuple[int, Advice], ...]
+    """seed and advice of each monitored run"""
+
+    @property
+    def agreeing(self) -> list[tuple[int, Advice]]:
+        """The runs of the direction that most of them share."""
+        common, _ = Counter(said.whole.direction for _, said in self.runs).most_common(1)[0]
+        return [(seed, said) for seed, said in self.runs if said.whole.direction == common]
+
+
+@lru_cache(maxsize=8)
+def told(analysis: Analysis) -> tuple[TaskAdvice, ...]:
+    """Return the advice on each task that the best of the monitored methods of fixed epochs leaves behind."""
+    comparison = analysis.comparison
+    names = [method.name for method in comparison.methods
+             if method.fixed_epochs is not None and monitored(comparison, method.name, comparison.tasks)]  # fmt: skip
+    if not names:
+        return ()
+    name = max(names, key=lambda name: (np.nan_to_num(analysis.iqm(name), nan=-math.inf), name == comparison.baseline))
+    runs = {task: monitored(comparison, name, (task,)) for task in comparison.tasks}
+    return tuple(TaskAdvice(name, task, tuple((run.seed, _advice_of(run)) for run in found))
+                 for task, found in runs.items() if found)  # fmt: skip
 
 
 def advice(analysis: Analysis) -> list[tuple[str, str]]:
     """Return what a fixed method's updates say, task by task: how many runs agree, and the sentences of one run."""
     comparison, found = analysis.comparison, []
-    for name, task, told in _told(comparison):
-        common, number = _common(told)
-        run, words = next((run, str(said)) for run, said in told if said.whole.direction == common)
+    for each in told(analysis):
+        (seed, said), *others = each.agreeing
         agree = ""
-        if len(told) > 1 and common in DIRECTIONS:
-            agree = f"In {number} of {counted(len(told), 'run')} updates {DIRECTIONS[common]}. "
-        place = f"{comparison.label(name)} on {comparison.short[task]}"
-        found.append((place, f"{agree}Seed {run.seed}: {words.replace('`', '')}"))
+        if len(each.runs) > 1 and said.whole.direction in DIRECTIONS:
+            runs = counted(len(each.runs), "run")
+            agree = f"In {1 + len(others)} of {runs} updates {DIRECTIONS[said.whole.direction]}. "
+        place = f"{comparison.label(each.method)} on {comparison.short[each.task]}"
+        found.append((place, f"{agree}Seed {seed}: {str(said).replace('`', '')}"))
     return found
 
 
 def directions(analysis: Analysis) -> list[str]:
-    """Say on which tasks most runs' updates stop short or overshoot, and what to try."""
-    comparison, tasks = analysis.comparison, dict[str, list[str]]()
-    label = ""
-    for name, task, told in _told(comparison):
-        common, number = _common(told)
-        if 2 * number > len(told):
-            tasks.setdefault(common, []).append(comparison.short[task])
-        label = comparison.label(name)
-    return [f"Updates of {label} {DIRECTIONS[way]} on {listing(tasks[way])}: try a {rate} learning rate there."
-            for way, rate in (("short", "larger"), ("over", "smaller")) if way in tasks]  # fmt: skip
-
-
-def _told(comparison: Comparison) -> Iterator[tuple[str, str, list[tuple[Run, Advice]]]]:
-    """Yield method, task and each run's advice: of the baseline, or, where it was not monitored, a fixed method."""
-    fixed = [method.name for method in comparison.methods if method.fixed_epochs is not None]
-    names = sorted(fixed, key=lambda name: name != comparison.baseline)
-    name = next((name for name in names if monitored(comparison, name, comparison.tasks)), None)
-    if name is None:
-        return
-    for task in comparison.tasks:
-        if told := [(run, _advice_of(run)) for run in monitored(comparison, name, (task,))]:
-            yield name, task, told
-
-
-def _common(told: Sequence[tuple[Run, Advice]]) -> tuple[str, int]:
-    """Return the direction that most runs agree on, and how many do."""
-    return Counter(said.whole.direction for _, said in told).most_common(1)[0]
+    """Say where most runs' updates stop short or overshoot, and what to multiply the learning rate by."""
+    comparison, tasks = analysis.comparison, dict[tuple[str, str, str], list[str]]()
+    for each in told(analysis):
+        direction = each.agreeing[0][1].whole.direction
+        factors = [factor for _, said in each.agreeing if (factor := said.factor("learning-rate")) != 1]
+        if direction in ("short", "over") and 2 * len(factors) > len(each.runs):
+            factor = float(np.median(factors))
+            times = f"{factor:.2g}" if factor > 1 else f"1/{1 / factor:.2g}"
+            tasks.setdefault((each.method, direction, times), []).append(comparison.short[each.task])
+    return [f"Updates of {comparison.label(name)} {DIRECTIONS[way]} on {listing(places)}: multiply the learning rate "
+            f"by {times} there." for (name, way, times), places in tasks.items()]  # fmt: skip
 
 
 def _advice_of(run: Run) -> Advice:

@@ -13,7 +13,9 @@ from adept.studies.results import MONITORING
 PRESET = "preset"
 """Stands for a value that is that of the task's preset: tasks of different presets can then be of one method."""
 CHOOSER = ("scheduler", "epochs", "arms")
-"""Keys that make one word of a name: K=4, or ucb {4,2,1}."""
+"""Keys that make one word of a name: K=4, or ADEPT(U) {4,2,1}."""
+NAMES = {"ucb": "ADEPT(U)", "thompson": "ADEPT(G)", "round-robin": "ADEPT(R)"}
+"""The paper's names of its bandits."""
 Values = dict[str, Any]
 
 
@@ -108,9 +110,8 @@ def _chooser(configs: Sequence[Config]) -> str:
     listed = ",".join(map(str, configs[0].choices)) if len(choices) == 1 else ""
     if configs[0].scheduler == "fixed":
         return f"K={listed}" if listed else f"{PRESET} K"
-    if not configs[0].is_bandit:
-        return configs[0].scheduler
-    return f"{configs[0].scheduler} " + (f"{{{listed}}}" if listed else f"{PRESET} arms")
+    name = NAMES.get(configs[0].scheduler, configs[0].scheduler)
+    return f"{name} {{{listed}}}" if configs[0].is_bandit and listed else name
 
 
 def _text(value: Any) -> str:

@@ -69,7 +69,7 @@ def looks(comparison: Comparison) -> dict[str, Look]:
     return {method.name: found[method.name] for method in comparison.methods}
 
 
-def arm_colours(arms: Sequence[int], everywhere: Sequence[int]) -> dict[int, str]:
-    """Give every number of epochs its colour, the same for all methods of a comparison."""
-    ordered = sorted(set(everywhere))
+def arm_colours(arms: Sequence[int], everywhere: Sequence[int] | None = None) -> dict[int, str]:
+    """Give every number of epochs its colour, the same wherever `everywhere` lists all that there are."""
+    ordered = sorted(set(everywhere or arms))
     return {arm: ramp(ARMS, ordered.index(arm) / (len(ordered) - 1) if len(ordered) > 1 else 0.5) for arm in arms}

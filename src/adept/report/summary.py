@@ -28,7 +28,7 @@ class Summary:
 
     headline: str
     differences: tuple[str, ...]
-    """what else differs from the baseline, and what stands on the Pareto front"""
+    """the numbers behind the headline, and what else differs from the baseline"""
     following: tuple[str, ...]
     """what to do next"""
     question: str
@@ -54,7 +54,7 @@ class Summary:
 
 def summarize(analysis: Analysis) -> Summary:
     """Say what was found."""
-    found = [say(analysis) for say in (_facts, _closest, _others, as_good_for_less, _front)]
+    found = [say(analysis) for say in (_facts, _closest, _others, as_good_for_less)]
     question = "Which K should I use, and what does it save?" if fixed_word(analysis) == "fixed K" else (
         "Which setting should I use?")  # fmt: skip
     fixed = which_fixed(analysis)
@@ -188,16 +188,6 @@ def _others(analysis: Analysis) -> str:
             label = comparison.label(comparison.baseline)
             found.append(f"{word} than {label}: {listing([comparison.label(name) for name in names])}.")
     return " ".join(found)
-
-
-def _front(analysis: Analysis) -> str:
-    front = [analysis.comparison.label(name) for name in analysis.pareto]
-    if len(front) < 2:
-        return ""
-    return (
-        f"On the front of score against update FLOPs, in order of compute: {listing(front)}; neighbours on it need "
-        "not differ significantly."
-    )
 
 
 def _cells(analysis: Analysis) -> str:

@@ -6,16 +6,13 @@ import json
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from adept.report.comparison import ComparedMethod
 from adept.report.curves import aggregate_curve, arms_of, choice_shares
-from adept.report.figures import SOFT, WIDTH, Drawing, Pen, legend, new_figure, panel_figure, step_axis
+from adept.report.figures import SOFT, WIDTH, Drawing, Pen, legend, new_figure, panel_figure
 from adept.report.hindsight import BINS, STAGES, Point, course, gains
-from adept.report.plots.scores import BAND, SMOOTHING, curve_rows
-from adept.report.statistics import Array
+from adept.report.plots.scores import BAND, SMOOTHING, draw_curves
 from adept.report.style import ARMS, arm_colours, ramp
 from adept.report.tables import Block
 from adept.report.text import wrapped
@@ -73,28 +70,26 @@ def _gains(
 
 def slope_and_lr_scale(pen: Pen) -> Iterator[Drawing]:
     """Draw the slope at the end of updates, and the scale where a controller sets it, over training."""
-    comparison, rows = pen.analysis.comparison, []
+    comparison, rows = pen.analysis.comparison, list[Block]()
     tasks = comparison.common_tasks or comparison.tasks
+    titles = {"slope_z": "Slope z at the update's end", "lr_scale": "Scale (factor of the learning rate)"}
     found = {column: {name: line for name in pen.names if (line := course(comparison, name, tasks, column))}
-             for column in ("slope_z", "lr_scale")}  # fmt: skip
-    columns = [column for column, lines in found.items() if lines]
-    if not columns:
+             for column in titles}  # fmt: skip
+    found = {column: lines for column, lines in found.items() if lines}
+    if not found:
         return
-    figure, flat = panel_figure(len(columns), 2, WIDTH * (1.0 if len(columns) > 1 else 0.65), 2.6, "", "training, %")
-    for axes, column in zip(flat, columns, strict=True):
-        for name, (progress, mean, error) in found[column].items():
-            value, low, high = (
-                np.exp(line) if column == "lr_scale" else line for line in (mean, mean - error, mean + error)
-            )
-            pen.line(axes, name, 100 * progress, value, low, high)
+    figure, flat = panel_figure(len(found), 2, WIDTH * (1.0 if len(found) > 1 else 0.65), 2.6, "", "training, %")
+    for axes, (column, lines) in zip(flat, found.items(), strict=True):
+        for name, (progress, mean, low, high) in lines.items():
+            pen.line(axes, name, 100 * progress, mean, low, high)
             rows.append(
-                {"column": column, "method": name, "progress": progress, "mean": value, "low": low, "high": high}
+                {"column": column, "method": name, "progress": progress, "mean": mean, "low": low, "high": high}
             )
         if column == "lr_scale":
             axes.set_yscale("log", base=2)
             axes.yaxis.set_major_formatter(lambda factor, _: f"{factor:g}")
         axes.axhline(1.0 if column == "lr_scale" else 0.0, color=SOFT, linewidth=0.7)
-        axes.set_title("Scale (factor of the learning rate)" if column == "lr_scale" else "Slope z at the update's end")
+        axes.set_title(titles[column])
     legend(figure, max(flat, key=lambda axes: len(axes.lines)), 3)
     caption = (
         "Slope of the return along the last update, at its end, in standard errors (above 0: the update stopped short; "
@@ -105,59 +100,44 @@ def slope_and_lr_scale(pen: Pen) -> Iterator[Drawing]:
     yield Drawing("slope-and-lr-scale", "Slope and scale over training", caption, figure, rows, "epochs")
 
 
-def _adaptive(pen: Pen) -> list[ComparedMethod]:
-    return [method for method in pen.analysis.comparison.methods if method.adaptive]
-
-
-def _stack(axes: Axes, pen: Pen, name: str, progress: Array, shares: Array, **front: object) -> list[Block]:
-    """Draw the shares of each number of epochs on top of each other, and return them as rows."""
-    arms, colours = arms_of(pen.analysis.comparison, name), _colours(pen)
-    axes.stackplot(100 * progress, 100 * shares[::-1], colors=[colours[arm] for arm in arms[::-1]],
-                   edgecolor="white", linewidth=0.5)  # fmt: skip
-    axes.set(xlim=(0, 100), ylim=(0, 100), xticks=(0, 50, 100), yticks=(0, 50, 100))
-    axes.grid(visible=False)
-    return [{**front, "method": name, "progress": progress, "epochs": arm, "share": share}
-            for arm, share in zip(arms, shares, strict=True)]  # fmt: skip
-
-
-def _colours(pen: Pen) -> dict[int, str]:
-    arms = sorted({arm for method in _adaptive(pen) for arm in arms_of(pen.analysis.comparison, method.name)})
-    return arm_colours(arms, arms)
-
-
-def _legend_of_arms(figure: Figure, pen: Pen) -> None:
-    handles = [Patch(color=colour, label=f"K={arm}") for arm, colour in _colours(pen).items()]
-    figure.legend(handles=handles, loc="outside upper left", ncols=min(10, len(handles)), fontsize=8, handlelength=1.2)
-    figure.supxlabel("training, %", fontsize=8.5, color=SOFT)
-
-
 def decisions(pen: Pen) -> Iterator[Drawing]:
-    """Draw a grid of adaptive methods by tasks, and all tasks first; the longer side runs down the page."""
-    comparison, methods, rows = pen.analysis.comparison, _adaptive(pen), []
-    common = comparison.common_tasks or comparison.tasks
-    places: dict[str, tuple[str, ...]] = {"All tasks": common} if len(common) > 1 else {}
-    places |= {comparison.short[task]: (task,) for task in comparison.tasks}
-    turned = len(places) > len(methods)
-    names = [method.label for method in methods], list(places)
-    down, across = names[::-1] if turned else names
-    if not methods:
+    """Draw a grid of methods whose epochs vary by tasks, and all tasks first; the longer side runs down the page."""
+    comparison, rows = pen.analysis.comparison, list[Block]()
+    arms = {method.name: found for method in comparison.methods
+            if method.adaptive and len(found := arms_of(comparison, method.name)) > 1}  # fmt: skip
+    if not arms:
         return
+    common = comparison.common_tasks or comparison.tasks
+    places: dict[str, Sequence[str]] = {"All tasks": common} if len(common) > 1 else {}
+    places |= {comparison.short[task]: (task,) for task in comparison.tasks}
+    down, across = [comparison.label(name) for name in arms], list(places)
+    turned = len(across) > len(down)
+    if turned:
+        down, across = across, down
     figure, grid = new_figure(len(down), len(across), 1.0 + 1.75 * len(across), 0.6 + 1.3 * len(down),
                               sharex=True, sharey=True)  # fmt: skip
-    for line, row in enumerate(grid):
-        for column, axes in enumerate(row):
-            at, where = (column, line) if turned else (line, column)
-            place, tasks = list(places.items())[where]
-            if table := choice_shares(comparison, methods[at], tasks):
-                rows += _stack(axes, pen, methods[at].name, *table, place=place)
-        row[0].set_ylabel(wrapped(down[line], 20), fontsize=7.5)
+    colours = arm_colours(sorted({arm for found in arms.values() for arm in found}))
+    for line, (method, numbers) in enumerate(arms.items()):
+        for column, (place, tasks) in enumerate(places.items()):
+            axes = grid[column][line] if turned else grid[line][column]
+            if table := choice_shares(comparison, method, tasks):
+                progress, shares = table
+                axes.stackplot(100 * progress, 100 * shares[::-1], colors=[colours[arm] for arm in numbers[::-1]],
+                               edgecolor="white", linewidth=0.5)  # fmt: skip
+                rows += [{"place": place, "method": method, "progress": progress, "epochs": arm, "share": share}
+                         for arm, share in zip(numbers, shares, strict=True)]  # fmt: skip
+            axes.set(xlim=(0, 100), ylim=(0, 100), xticks=(0, 50, 100), yticks=(0, 50, 100))
+            axes.grid(visible=False)
+    for row, name in zip(grid, down, strict=True):
+        row[0].set_ylabel(wrapped(name, 20), fontsize=7.5)
     for axes, name in zip(grid[0], across, strict=True):
         axes.set_title(wrapped(name, 24), fontsize=8)
-    if not rows:
-        return
-    _legend_of_arms(figure, pen)
+    handles = [Patch(color=colour, label=f"K={arm}") for arm, colour in colours.items()]
+    figure.legend(handles=handles, loc="outside upper left", ncols=min(10, len(handles)), fontsize=8, handlelength=1.2)
+    figure.supxlabel("training, %", fontsize=8.5, color=SOFT)
     caption = f"{CHOICES} {pen.count(comparison.tasks)}"
-    yield Drawing("decisions", "Which number of epochs was chosen", caption, figure, rows, "epochs")
+    if rows:
+        yield Drawing("decisions", "Which number of epochs was chosen", caption, figure, rows, "epochs")
 
 
 def groups(methods: Sequence[ComparedMethod], knob: str) -> list[tuple[str, list[ComparedMethod]]]:
@@ -186,14 +166,12 @@ def ablations(pen: Pen) -> Iterator[Drawing]:
         if not sets:
             continue
         figure, flat = panel_figure(len(sets), 3, WIDTH * (0.75 if len(sets) == 1 else 1.1), 2.6, f"score, {unit}",
-                                    sharey=True)  # fmt: skip
+                                    "environment steps", sharey=True)  # fmt: skip
         for axes, (title, entries) in zip(flat, sets, strict=True):
-            for name in (comparison.baseline, *(entry.name for entry in entries)):
-                if curve := aggregate_curve(pen.analysis, name):
-                    pen.line(axes, name, curve.steps, curve.mean, curve.low, curve.high)
-                    rows.append(curve_rows(curve, group=title, method=name))
+            names = (comparison.baseline, *(entry.name for entry in entries))
+            curves = {name: curve for name in names if (curve := aggregate_curve(pen.analysis, name))}
+            rows += draw_curves(axes, pen, curves, group=title)
             axes.set_title(title)
-            step_axis(axes)
             if len(sets) > 1:
                 axes.legend(fontsize=7.5, loc="lower right")
         if len(sets) == 1:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patheffects import withStroke
 
 from adept.report.curves import Curve, aggregate_curve, phase_flops, task_curve
 from adept.report.figures import FRAME, SOFT, WIDTH, Drawing, Pen, legend, new_figure, panel_figure, step_axis
+from adept.report.power import LEVEL, smallest_p
 from adept.report.statistics import Array, Estimate, performance_profile
 from adept.report.style import PHASES
 from adept.report.tables import Block
+from adept.report.text import counted
 
 INTERVAL = "95 % stratified bootstrap intervals (seeds resampled within each task)"
 SMOOTHING = "Scores are means of the last 100 training episodes; there is no other smoothing."
@@ -21,14 +22,17 @@ BAND = "bands are pointwise 95 % bootstrap intervals of the mean over seeds"
 METRIC_NAMES = {"iqm": "IQM", "mean": "Mean", "median": "Median", "optimality_gap": "Optimality gap"}
 SAME = 1.01
 """Computes within 1 % are equal: there is nothing to draw a score against."""
-DIRECT = 8
-"""With more methods than this a legend reads better than labels at the ends."""
+Points = Mapping[str, tuple[float, Estimate]]
+"""By method: its relative compute and its score."""
 
 
-def curve_rows(curve: Curve, **front: object) -> Block:
-    """Return a curve as columns of a table."""
-    return {**front, "step": curve.steps, "mean": curve.mean, "mean_low": curve.low, "mean_high": curve.high,
-            "flops": curve.flops}  # fmt: skip
+def draw_curves(axes: Axes, pen: Pen, curves: Mapping[str, Curve], **front: object) -> list[Block]:
+    """Draw each method's curve over steps, and return them as columns of a table."""
+    for name, curve in curves.items():
+        pen.line(axes, name, curve.steps, curve.mean, curve.low, curve.high)
+    step_axis(axes, None)
+    return [{**front, "method": name, "step": curve.steps, "mean": curve.mean, "mean_low": curve.low,
+             "mean_high": curve.high, "flops": curve.flops} for name, curve in curves.items()]  # fmt: skip
 
 
 def aggregate_curves(pen: Pen) -> Iterator[Drawing]:
@@ -36,31 +40,26 @@ def aggregate_curves(pen: Pen) -> Iterator[Drawing]:
     curves = {name: curve for name in pen.names if (curve := aggregate_curve(pen.analysis, name))}
     if not curves:
         return
-    flops = [name for name, curve in curves.items() if np.isfinite(curve.flops).any()]
     unit = pen.analysis.unit("final-score")
-    figure, axes = panel_figure(2 if flops else 1, 2, WIDTH * 1.15, 3.2, f"score, {unit}", sharey=True)
+    figure, [by_steps, by_flops] = panel_figure(2, 2, WIDTH * 1.15, 3.2, f"score, {unit}", sharey=True)
+    rows = draw_curves(by_steps, pen, curves)
     for name, curve in curves.items():
-        pen.line(axes[0], name, curve.steps, curve.mean, curve.low, curve.high)
-        if name in flops:
-            pen.line(axes[1], name, curve.flops, curve.mean, curve.low, curve.high)
-    for panel, words in zip(axes, ("environment steps", "FLOPs"), strict=False):
-        step_axis(panel, f"{words} (mean over tasks)")
-    if len(curves) <= DIRECT:
-        pen.direct_labels(axes[-1], {name: float(curve.mean[-1]) for name, curve in curves.items()}, 3.1)
-    else:
-        legend(figure, axes[0], 4)
+        pen.line(by_flops, name, curve.flops, curve.mean, curve.low, curve.high)
+    step_axis(by_steps, "environment steps (mean over tasks)")
+    step_axis(by_flops, "FLOPs (mean over tasks)")
+    by_flops.set_visible(any(np.isfinite(curve.flops).any() for curve in curves.values()))
+    legend(figure, by_steps, 4)
     caption = (
         f"Training score over all tasks, {unit} at the end of training; tasks count equally, {BAND}, stratified by "
         "task. A point is the mean over runs at one step, drawn at the mean of what they had spent by then. "
         f"{pen.count(pen.analysis.comparison.common_tasks)} {SMOOTHING}"
     )
-    rows = [curve_rows(curve, method=name) for name, curve in curves.items()]
     yield Drawing("aggregate-curves", "Learning curve over all tasks", caption, figure, rows)
 
 
 def learning_curves(pen: Pen) -> Iterator[Drawing]:
     """Draw every method on every task."""
-    comparison, title = pen.analysis.comparison, "Learning curves by task"
+    comparison, title, rows = pen.analysis.comparison, "Learning curves by task", list[Block]()
     found = {task: {name: curve for name in pen.names if (curve := task_curve(comparison, name, task))}
              for task in comparison.tasks}  # fmt: skip
     tasks = [task for task, curves in found.items() if curves]
@@ -69,139 +68,101 @@ def learning_curves(pen: Pen) -> Iterator[Drawing]:
     figure, flat = panel_figure(len(tasks), 4, WIDTH * (0.7 if len(tasks) == 1 else 1.0), 2.1, "mean return",
                                 "environment steps")  # fmt: skip
     for axes, task in zip(flat, tasks, strict=True):
-        for name, curve in found[task].items():
-            pen.line(axes, name, curve.steps, curve.mean, curve.low, curve.high)
+        rows += draw_curves(axes, pen, found[task], task=task)
         axes.set_title(comparison.short[task])
-        step_axis(axes, None)
     legend(figure, max(flat, key=lambda axes: len(axes.lines)), 4 if len(pen.names) <= 4 else 3)
     caption = f"{title}: mean return on training levels; {BAND}. {pen.count(tasks)} {SMOOTHING}"
-    rows = [curve_rows(curve, task=task, method=name) for task in tasks for name, curve in found[task].items()]
     yield Drawing("learning-curves", title, caption, figure, rows)
+
+
+def draw_points(axes: Axes, pen: Pen, points: Points) -> None:
+    """Draw score over compute: a marker and its interval per method."""
+    for name, (at, score) in points.items():
+        look = pen.looks[name]
+        if score.has_interval:
+            pen.mark(name, *axes.plot([at] * 2, [score.low, score.high], color=look.light, alpha=0.4, linewidth=2))
+        pen.mark(name, *axes.plot([at], [score.value], look.marker, color=look.light, markersize=6.5,
+                                  label=pen.label(name)))  # fmt: skip
+    axes.set_xlim(0, 1.08 * max(at for at, _ in points.values()))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
+    axes.locator_params(axis="x", nbins=5)
+
+
+def worth_drawing(points: Points) -> bool:
+    """Say whether computes differ."""
+    spent = [at for at, _ in points.values()]
+    return len(spent) > 1 and max(spent) > SAME * min(spent)
 
 
 def score_against_compute(pen: Pen) -> Iterator[Drawing]:
     """Draw score over update FLOPs, with the front of methods that nothing beats at their price."""
-    analysis, rows = pen.analysis, []
-    points: dict[str, tuple[float, float]] = {}
+    analysis = pen.analysis
+    points = {name: (found.update_compute, found.iqm) for name in analysis.scored
+              if math.isfinite((found := analysis.methods[name]).update_compute)}  # fmt: skip
+    if not worth_drawing(points):
+        return
     figure, [axes] = panel_figure(1, 1, WIDTH, 3.4, f"IQM, {analysis.quantity}",
                                   "update FLOPs, relative to the baseline (mean over tasks)")  # fmt: skip
-    for name in analysis.scored:
-        result, look = analysis.methods[name], pen.looks[name]
-        if result.primary is None or not math.isfinite(result.update_compute):
-            continue
-        iqm, at = result.primary["iqm"], result.update_compute
-        if iqm.has_interval:
-            pen.mark(name, *axes.plot([at] * 2, [iqm.low, iqm.high], color=look.light, alpha=0.4, linewidth=2))
-        pen.mark(name, *axes.plot([at], [iqm.value], look.marker, color=look.light, markersize=7))
-        rows.append({"method": name, "update_compute": at, "iqm": iqm, "pareto": name in analysis.pareto})
-        points[name] = (at, iqm.value)
-    if len(points) < 2 or spread_of([at for at, _ in points.values()]) < SAME:
-        return
-    front = np.array([points[name] for name in analysis.pareto]).reshape(-1, 2)
-    axes.plot(*front.T, color=FRAME, linewidth=1, linestyle=(0, (4, 3)), zorder=0, drawstyle="steps-post")
-    axes.set_xlim(0, 1.15 * max(x for x, _ in points.values()))
-    axes.set_ylim(axes.get_ylim())
-    point_labels(axes, pen, points, 6.8, 3.4)
-    axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
+    draw_points(axes, pen, points)
+    legend(figure, axes)
+    front = [(points[name][0], points[name][1].value) for name in analysis.pareto]
+    axes.plot(*np.array(front).reshape(-1, 2).T, color=FRAME, linewidth=1, linestyle=(0, (4, 3)), zorder=0,
+              drawstyle="steps-post")  # fmt: skip
     caption = (
         f"Score against update FLOPs. Points are interquartile means over tasks and seeds of the {analysis.quantity}; "
         f"bars are {INTERVAL}. The dashed line is the Pareto front: nothing scored higher for the same compute. "
         f"Methods that learned nothing are not on it. {pen.count(analysis.comparison.common_tasks)} {SMOOTHING}"
     )
+    rows = [{"method": name, "update_compute": at, "iqm": iqm, "pareto": name in analysis.pareto}
+            for name, (at, iqm) in points.items()]  # fmt: skip
     yield Drawing("score-against-compute", "Score against update FLOPs", caption, figure, rows, "glance")
 
 
 def score_against_compute_by_task(pen: Pen) -> Iterator[Drawing]:
     """Draw final score over update FLOPs, a panel per task, as the paper's figure of score and overhead does."""
-    analysis, comparison, rows = pen.analysis, pen.analysis.comparison, []
+    analysis, comparison = pen.analysis, pen.analysis.comparison
     found = {task: {name: cell for name in pen.names if (cell := analysis.tasks.get((name, task))) and cell.done
                     and math.isfinite(cell.update_flops)} for task in comparison.tasks}  # fmt: skip
-    tasks = [task for task, cells in found.items() if comparison.baseline in cells and spread_of(
-        [cell.update_flops for cell in cells.values()]) > SAME]  # fmt: skip
-    if not tasks:
+    points = {task: {name: (cell.update_flops / cells[comparison.baseline].update_flops, cell.score)
+                     for name, cell in cells.items()}
+              for task, cells in found.items() if comparison.baseline in cells}  # fmt: skip
+    points = {task: entry for task, entry in points.items() if worth_drawing(entry)}
+    if not points:
         return
-    names = 0.2 * pen.row(1.0) * -(-len(pen.names) // 3) / -(-len(tasks) // 3)  # the legend's share of a line
-    figure, flat = panel_figure(len(tasks), 3, WIDTH * (0.7 if len(tasks) == 1 else 1.15), 2.4 + names, "mean return",
-                                "update FLOPs, relative")  # fmt: skip
-    for axes, task in zip(flat, tasks, strict=True):
-        base = found[task][comparison.baseline].update_flops
-        for name, cell in found[task].items():
-            look, at = pen.looks[name], cell.update_flops / base
-            if cell.score.has_interval:
-                bar = axes.plot([at] * 2, [cell.score.low, cell.score.high], color=look.light, alpha=0.4, linewidth=2)
-                pen.mark(name, *bar)
-            pen.mark(name, *axes.plot([at], [cell.score.value], look.marker, color=look.light, markersize=6,
-                                      linestyle="none", label=pen.label(name)))  # fmt: skip
-            rows.append({"task": task, "method": name, "update_compute": at, "update_flops": cell.update_flops,
-                         "score": cell.score})  # fmt: skip
+    names = 0.2 * pen.row(1.0) * -(-len(pen.names) // 3) / -(-len(points) // 3)  # the legend's share of a line
+    figure, flat = panel_figure(len(points), 3, WIDTH * (0.7 if len(points) == 1 else 1.15), 2.4 + names,
+                                "mean return", "update FLOPs, relative")  # fmt: skip
+    for axes, (task, entry) in zip(flat, points.items(), strict=True):
+        draw_points(axes, pen, entry)
         axes.set_title(comparison.short[task])
-        axes.set_xlim(0, 1.08 * max(cell.update_flops / base for cell in found[task].values()))
-        axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
-        axes.locator_params(axis="x", nbins=5)
     legend(figure, max(flat, key=lambda axes: len(axes.lines)), 3)
     caption = (
         "Final score against update FLOPs, task by task: a mark is a method's mean over seeds, FLOPs are relative to "
-        f"{comparison.label(comparison.baseline)} on the same task; bars are {INTERVAL}. {pen.count(tasks)} {SMOOTHING}"
+        f"{comparison.label(comparison.baseline)} on the same task; bars are {INTERVAL}. {pen.count(points)} "
+        f"{SMOOTHING}"
     )
+    rows = [{"task": task, "method": name, "update_compute": at, "update_flops": found[task][name].update_flops,
+             "score": score} for task, entry in points.items() for name, (at, score) in entry.items()]  # fmt: skip
     yield Drawing(
         "score-against-compute-by-task", "Score against update FLOPs, by task", caption, figure, rows, "glance"
     )
 
 
-def spread_of(values: Sequence[float]) -> float:
-    """Return the largest of some numbers over the smallest."""
-    return max(values) / min(values)
-
-
-def point_labels(axes: Axes, pen: Pen, points: dict[str, tuple[float, float]], width: float, height: float) -> None:
-    """Write each name where it covers no point and no other name, on axes of a size in inches.
-
-    Those on the Pareto front go first; a name that fits nowhere is left out, for the table has it.
-    """
-    limits = np.array([axes.get_xlim(), axes.get_ylim()])
-    corner, inch = limits[:, 0], np.ptp(limits, axis=1) / (width, height)
-    places = {name: (np.array(point) - corner) / inch for name, point in points.items()}
-    taken = [(x - 0.06, y - 0.06, x + 0.06, y + 0.06) for x, y in places.values()]
-    for name in sorted(places, key=lambda name: (name not in pen.analysis.pareto, -places[name][1])):
-        x, y = places[name]
-        lines = pen.label(name).split("\n")
-        wide, half = 0.065 * max(map(len, lines)), 0.07 * len(lines)
-        spots = [(side, y + lift) for lift in (0, 0.16, -0.16, 0.32, -0.32, 0.48, -0.48)
-                 for side in (x + 0.13, x - 0.13 - wide)]  # fmt: skip
-        free = [(u, v) for u, v in spots if u >= 0 and u + wide <= width and 0 <= v <= height
-                and not any(u < box[2] and u + wide > box[0] and v - half < box[3] and v + half > box[1]
-                            for box in taken)]  # fmt: skip
-        if not free:
-            continue
-        u, v = free[0]
-        taken.append((u, v - half, u + wide, v + half))
-        right_of, colour = u > x, pen.looks[name].light
-        end = corner + np.array((u if right_of else u + wide, v)) * inch
-        leader = axes.plot(*np.array([points[name], end]).T, color=colour, linewidth=0.6, alpha=0.6)
-        text = axes.annotate(pen.label(name), end, xytext=(1.5 if right_of else -1.5, 0), textcoords="offset points",
-                             ha="left" if right_of else "right", va="center", fontsize=8, color=colour,
-                             path_effects=[withStroke(linewidth=2.5, foreground="white")])  # fmt: skip
-        pen.mark(name, text, *leader)
-
-
 def dots(
-    axes: Axes, pen: Pen, names: Sequence[str], estimates: Sequence[Estimate], line: float | None = None,
-    filled: Sequence[bool] | None = None,
-) -> None:  # fmt: skip
-    """Draw a row per method: the value and its interval; markers are open where they are not `filled`."""
+    axes: Axes, pen: Pen, estimates: Mapping[str, Estimate], line: float | None = None, filled: Sequence[str] = ()
+) -> None:
+    """Draw a row per method: the value and its interval; with a line to compare with, markers may be open."""
     if line is not None:
         axes.axvline(line, color=FRAME, linewidth=0.9, linestyle=(0, (4, 3)))
-    for row, (name, estimate) in enumerate(zip(names, estimates, strict=True)):
+    for row, (name, estimate) in enumerate(estimates.items()):
         colour = pen.looks[name].light
         if estimate.has_interval:
             pen.mark(name, *axes.plot([estimate.low, estimate.high], [row, row], color=colour, linewidth=5,
                                       alpha=0.35, solid_capstyle="butt"))  # fmt: skip
         if estimate:
-            face = colour if filled is None or filled[row] else "white"
             pen.mark(name, *axes.plot([estimate.value], [row], pen.looks[name].marker, color=colour, markersize=5,
-                                      markerfacecolor=face))  # fmt: skip
-    rows_of_methods(axes, pen, names)
-    axes.grid(axis="y", visible=False)
+                                      markerfacecolor=colour if name in filled else "white"))  # fmt: skip
+    rows_of_methods(axes, pen, list(estimates))
     axes.spines["left"].set_visible(False)
 
 
@@ -209,49 +170,52 @@ def rows_of_methods(axes: Axes, pen: Pen, names: Sequence[str]) -> None:
     """Give each method a row, the first one at the top."""
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_yticks(range(len(names)), [pen.label(name) for name in names])
+    axes.grid(axis="y", visible=False)
 
 
 def differences(pen: Pen) -> Iterator[Drawing]:
     """Draw each method's difference to the baseline, a panel per task."""
-    analysis, comparison, rows = pen.analysis, pen.analysis.comparison, []
-    tasks = comparison.common_tasks
-    names = [name for name in pen.names if any(analysis.tasks[name, task].difference for task in tasks)]
+    analysis, comparison = pen.analysis, pen.analysis.comparison
+    tasks, base = comparison.common_tasks, comparison.label(comparison.baseline)
+    found = {task: {name: analysis.tasks[name, task] for name in pen.names} for task in tasks}
+    names = [name for name in pen.names if any(found[task][name].difference for task in tasks)]
     if not names:
         return
     unit = "% of the budget" if comparison.criterion == "steps-to-threshold" else "%"
     figure, flat = panel_figure(len(tasks), 4, WIDTH * 1.15, 0.55 + pen.row(0.19) * len(names), "",
                                 f"difference, {unit}", sharey=True)  # fmt: skip
     for axes, task in zip(flat, tasks, strict=True):
-        cells = [analysis.tasks[name, task] for name in names]
-        dots(axes, pen, names, [cell.difference.times(100) for cell in cells], 0.0, [cell.p < 0.05 for cell in cells])
+        dots(axes, pen, {name: found[task][name].difference.times(100) for name in names}, 0.0,
+             [name for name in names if found[task][name].p < LEVEL])  # fmt: skip
         axes.set_title(comparison.short[task])
         axes.locator_params(axis="x", nbins=4)
-        rows += [{"task": task, "method": name, "difference": cell.difference, "p": cell.p}
-                 for name, cell in zip(names, cells, strict=True)]  # fmt: skip
-    base = comparison.label(comparison.baseline)
+    seeds = analysis.fewest_runs((comparison.baseline, *names))
+    none = seeds > 1 and smallest_p(seeds, 1, len(tasks)) >= LEVEL
+    few = f", and with {counted(seeds, 'seed')} none can be" if none else ""
     caption = (
         f"Difference to {base} on each task, of the mean {analysis.quantity}; bars are {INTERVAL}. "
         "Filled markers differ from 0 by a permutation test, corrected for the method's tasks (Holm); open ones are "
-        f"not shown to. {pen.count(tasks)} {SMOOTHING}"
+        f"not shown to{few}. {pen.count(tasks)} {SMOOTHING}"
     )
+    rows = [{"task": task, "method": name, "difference": found[task][name].difference, "p": found[task][name].p}
+            for task in tasks for name in names]  # fmt: skip
     yield Drawing("per-task-differences", f"Differences to {base} by task", caption, figure, rows, "glance")
 
 
 def aggregates(pen: Pen) -> Iterator[Drawing]:
     """Draw mean, median, IQM and optimality gap of the criterion, and on test levels where there are scores."""
     analysis = pen.analysis
-    test = ("Test levels", f"score on test levels, {analysis.unit('test')}",
-            "Test scores are mean returns of episodes on the full distribution.")  # fmt: skip
-    for kind, measure, (where, quantity, note) in (
-        ("train", analysis.comparison.criterion, ("Training", analysis.quantity, SMOOTHING)),
-        ("test", "test", test),
+    test = f"score on test levels, {analysis.unit('test')}"
+    for kind, measure, where, quantity, note in (
+        ("train", analysis.comparison.criterion, "Training", analysis.quantity, SMOOTHING),
+        ("test", "test", "Test levels", test, "Test scores are mean returns of episodes on the full distribution."),
     ):
         tables = {name: table for name in pen.names if (table := analysis.methods[name].aggregates.get(measure))}
         if not tables:
             continue
         figure, [axes] = new_figure(1, 4, WIDTH, 0.9 + pen.row(0.25) * len(tables), sharey=True)
         for panel, (metric, title) in zip(axes, METRIC_NAMES.items(), strict=True):
-            dots(panel, pen, list(tables), [table[metric] for table in tables.values()])
+            dots(panel, pen, {name: table[metric] for name, table in tables.items()}, filled=list(tables))
             panel.set_title(title)
             panel.locator_params(axis="x", nbins=4)
         figure.supxlabel(f"{quantity} (optimality gap: lower is better)", fontsize=8.5, color=SOFT)
@@ -272,7 +236,7 @@ def probability(pen: Pen) -> Iterator[Drawing]:
     base, title = comparison.label(comparison.baseline), "Probability of improvement"
     figure, [axes] = panel_figure(1, 1, WIDTH * 0.75, 0.3 + pen.row(0.27) * len(estimates), "",
                                   f"probability that a run beats one of {base} on the same task")  # fmt: skip
-    dots(axes, pen, list(estimates), list(estimates.values()), 0.5)
+    dots(axes, pen, estimates, 0.5, list(estimates))
     axes.set_xlim(-0.02, 1.02)
     caption = (
         f"{title} over {base} by {pen.analysis.criterion}: the share of pairs of runs on the same task that the method "
@@ -310,19 +274,19 @@ def compute_by_phase(pen: Pen) -> Iterator[Drawing]:
     if not shares:
         return
     figure, [axes] = panel_figure(1, 1, WIDTH * 0.8, 0.35 + pen.row(0.27) * len(shares), "", "share of FLOPs, %")
-    for row, found in enumerate(shares.values()):
-        start = 0.0
-        for phase, share in found.items():
-            axes.barh(row, 100 * share, left=start, height=0.66, color=PHASES[phase],
-                      label=phase if row == 0 else None)  # fmt: skip
-            if share > 0.06:
-                axes.text(start + 50 * share, row, f"{100 * share:.0f}", ha="center", va="center", fontsize=7.5,
-                          color="#1d2126" if phase == "sampling" else "white")  # fmt: skip
-            start += 100 * share
+    starts = np.zeros(len(shares))
+    for phase, colour in PHASES.items():
+        widths = np.array([100 * found.get(phase, 0.0) for found in shares.values()])
+        if widths.any():
+            axes.barh(range(len(shares)), widths, left=starts, height=0.66, color=colour, label=phase)
+        for row in np.flatnonzero(widths > 6).tolist():
+            axes.text(starts[row] + widths[row] / 2, row, f"{widths[row]:.0f}", ha="center", va="center", fontsize=7.5,
+                      color="#1d2126" if phase == "sampling" else "white")  # fmt: skip
+        starts += widths
     axes.set_xlim(0, 100)
     rows_of_methods(axes, pen, list(shares))
     axes.grid(visible=False)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper right", ncols=4, fontsize=8, handlelength=1.2)
+    legend(figure, axes)
     title = "Share of FLOPs by phase"
     caption = (
         f"{title}: forward passes of the network while sampling, the update, and judging updates in hindsight; over "
