@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from rich.table import Table
 
 from adept.cli import parse, print_json
+from adept.config import Config
 from adept.report import ReportOptions, build_report
 from adept.report.statistics import area_under_curve
 from adept.runs.advice import advice_of
@@ -28,9 +30,9 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """Train PPO with its preset, a bandit (ucb) and both settings of hindsight, three seeds each; write a report.
+    """Train PPO from five learning rates with fixed epochs, ADEPT(U) and hindsight, six seeds each; write a report.
 
-    It takes two to four minutes on two cores. The same command continues after an interruption.
+    It takes less than two minutes on two cores. The same command continues after an interruption.
     """
 
     out: Path = Path("runs/demo")
@@ -48,16 +50,53 @@ def run(words: list[str]) -> int:
     options = parse(DemoOptions, "demo", words)
     results = run_study(load_study(options.study), options.out, LocalEngine(options.workers))
     facts = build_report(ReportOptions((options.out,)))
-    rows, advice = method_rows(results, facts["methods"]), advice_on(results)
+    rows = method_rows(results, facts["methods"])
+    over_axis, advice = facts.get("axis", []), advice_on(results, rows)
     if options.json:
-        print_json({"methods": rows, "advice": advice, "page": facts["page"], "summary": facts["summary"]})
-    else:
-        show(results, rows)
-        say(f"\n{facts['summary'][0]}")
-        for place, said in advice.items():
-            say(f"\nWhat the updates of {place} were worth:\n{said}")
-        say(f"\nThe page with all figures: {facts['page']}")
+        print_json({"methods": rows, "axis": over_axis, "advice": advice, "page": facts["page"],
+                    "summary": facts["summary"]})  # fmt: skip
+        return 1 if results.counts()["failed"] else 0
+    show(results, rows)
+    curves: dict[str, list[float]] = {}
+    for point in over_axis:
+        curves.setdefault(point["line"], []).append(point["score"][0])
+    if curves:
+        say(f"\n{plot(curves, list(dict.fromkeys(point['value'] for point in over_axis)))}")
+    for sentence in facts["summary"][: max(1, len(curves) - 1)]:
+        say(f"\n{sentence}")
+    say("")
+    for row in (row for row in rows if row["choices"]):
+        shares = ", ".join(f"K={epochs} in {share:.0%}" for epochs, share in row["choices"].items())
+        say(f"{row['method']} chose {shares} of its updates: {_share(row)} of the update FLOPs.")
+    for place, said in advice.items():
+        say(f"\nWhat the updates of {place} were worth:\n{said}")
+    say(f"\nThe page with all figures: {facts['page']}")
     return 1 if results.counts()["failed"] else 0
+
+
+def plot(curves: Mapping[str, Sequence[float]], places: Sequence[str], width: int = 64, height: int = 12) -> str:
+    """Return curves over named places as text: a mark at every place, dots between."""
+    low, high = min(map(min, curves.values())), max(map(max, curves.values()))
+    columns = np.linspace(0, width - 1, len(places)).round().astype(int)
+    canvas = [[" "] * width for _ in range(height)]
+
+    def row(value: float) -> int:
+        return round((high - value) / ((high - low) or 1.0) * (height - 1))
+
+    for values in curves.values():
+        for column, value in enumerate(np.interp(np.arange(width), columns, values)):
+            canvas[row(value)][column] = "."
+    for mark, values in zip(itertools.cycle("o+x*#"), curves.values(), strict=False):
+        for column, value in zip(columns, values, strict=True):
+            canvas[row(value)][column] = mark
+    labels = {0: number(high), height - 1: number(low)}
+    lines = [f"{labels.get(index, ''):>8} |{''.join(cells)}".rstrip() for index, cells in enumerate(canvas)]
+    foot = [" "] * (width + 10 + len(places[-1]))
+    for column, place in zip(columns, places, strict=True):
+        start = 10 + column - len(place) // 2
+        foot[start : start + len(place)] = place
+    legend = "   ".join(f"{mark} {name}" for mark, name in zip(itertools.cycle("o+x*#"), curves, strict=False))
+    return "\n".join([*lines, "".join(foot).rstrip(), f"{'':10}{legend}"])
 
 
 def method_rows(results: StudyResults, facts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -74,22 +113,34 @@ def method_rows(results: StudyResults, facts: Sequence[dict[str, Any]]) -> list[
             "lowest": min(over_run, default=None), "highest": max(over_run, default=None),
             "final_return": _mean([end["score"] for end in ends]), "epochs": _mean([end["epochs"] for end in ends]),
             "flops": _mean([end["flops"] for end in ends]), "update_flops": found["update_compute"],
+            "choices": choices(cells[0].config, done),
         })  # fmt: skip
     return rows
 
 
-def advice_on(results: StudyResults) -> dict[str, str]:
-    """Return what hindsight says of the baseline's updates on each task, over all finished runs that were monitored."""
+def choices(config: Config, paths: Sequence[Path]) -> dict[int, float]:
+    """Return the share of updates in which a bandit chose each number of epochs; nothing for other methods."""
+    if len(config.choices) < 2 or not paths:
+        return {}
+    chosen = np.concatenate([read_iterations(path)["epochs"] for path in paths])
+    return {arm: float((chosen == arm).mean()) for arm in config.choices}
+
+
+def advice_on(results: StudyResults, rows: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Return what hindsight says of the updates of the lowest fixed method on each task, over its monitored runs."""
     study = results.study
-    label = next(method.label for method in study.methods if method.name == study.baseline)
+    scores = {method.name: row["mean_return"] for method, row in zip(study.methods, rows, strict=True)
+              if row["mean_return"] is not None
+              and study.config(method.name, study.tasks[0], study.seeds[0]).scheduler == "fixed"}  # fmt: skip
     found = {}
-    for task in study.tasks:
-        cells = [cell for cell in results.cells if (cell.method, cell.task) == (study.baseline, task)]
+    for task in study.tasks if scores else ():
+        method = study.method(min(scores, key=scores.__getitem__))
+        cells = [cell for cell in results.cells if (cell.method, cell.task) == (method.name, task)]
         monitored = [cell for cell in cells if cell.state == "done" and cell.config.monitor]
         if monitored:
             pooled = side_by_side([read_iterations(cell.path) for cell in monitored])
             runs = "1 run" if len(monitored) == 1 else f"{len(monitored)} runs"
-            found[f"{label} on {task} ({runs})"] = str(advice_of(monitored[0].config, pooled))
+            found[f"{method.label} on {task} ({runs})"] = str(advice_of(monitored[0].config, pooled))
     return found
 
 
@@ -114,10 +165,9 @@ def show(results: StudyResults, rows: Sequence[dict[str, Any]]) -> None:
     table.add_column("update FLOPs", justify="right")
     for row in rows:
         span = " to ".join(number(_known(row[end])) for end in ("lowest", "highest"))
-        share = "–" if row["update_flops"] is None else f"{row['update_flops']:.0%}"
         table.add_row(
             row["method"], row["runs"], number(_known(row["mean_return"])), span, number(_known(row["final_return"])),
-            "–" if row["epochs"] is None else f"{row['epochs']:,.0f}", share,
+            "–" if row["epochs"] is None else f"{row['epochs']:,.0f}", _share(row),
         )  # fmt: skip
     console = make_console()
     console.width = max(100, console.width)
@@ -127,6 +177,10 @@ def show(results: StudyResults, rows: Sequence[dict[str, Any]]) -> None:
         f"Update FLOPs: relative to {baseline}, with the forward passes that judge updates.",
         style="dim",
     )  # fmt: skip
+
+
+def _share(row: Mapping[str, Any]) -> str:
+    return "–" if row["update_flops"] is None else f"{row['update_flops']:.0%}"
 
 
 def _mean_return(path: Path) -> float:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from adept.extras import require
 from adept.report.analysis import Analysis, analyze
+from adept.report.axis import points
 from adept.report.loading import load_comparison
 from adept.report.normalization import Normalization
 from adept.report.statistics import RESAMPLES, Estimate
@@ -122,6 +123,8 @@ def report_files(options: ReportOptions) -> tuple[dict[str, bytes], dict[str, An
         "files": sorted([*files, FACTS]),
         "made_with": {name: metadata.version(name) for name in ("matplotlib", "numpy")},
     }
+    if over_axis := points(analysis):
+        facts["axis"] = [_plain(vars(point)) for point in over_axis]
     files[FACTS] = (json.dumps(facts, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
     return files, facts
 

@@ -31,6 +31,8 @@ class ComparedMethod:
     config: Config | None
     """of its first task and seed; None for imported logs"""
     source: str
+    axis: tuple[str, str] | None = None
+    """where its study has an axis: the labels of the method without the value, and of the value"""
 
     @property
     def family(self) -> str:

@@ -155,7 +155,7 @@ def _of_studies(
         for declared in results.study.methods:
             config = results.study.config(declared.name, results.study.tasks[0], results.study.seeds[0])
             source = results.study.name
-            method = ComparedMethod(declared.name, declared.label, config, source)
+            method = ComparedMethod(declared.name, declared.label, config, source, declared.axis)
             if any(not _same(declared.name, results, studies[other])
                    for other in range(index) if names.get((other, declared.name)) == declared.name):  # fmt: skip
                 method = ComparedMethod(f"{source}/{declared.name}", f"{declared.label} ({source})", config, source)

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from adept.report.analysis import Analysis
+from adept.report.axis import sentences as over_axis
 from adept.report.hindsight import advice, directions
 from adept.report.normalization import MARGIN
 from adept.report.power import LEVEL, can_show_a_winner, seeds_needed, smallest_p
@@ -58,7 +59,8 @@ def summarize(analysis: Analysis) -> Summary:
     question = "Which K should I use, and what does it save?" if fixed_word(analysis) == "fixed K" else (
         "Which setting should I use?")  # fmt: skip
     fixed = which_fixed(analysis)
-    return Summary(_headline(analysis), tuple(filter(None, found)), tuple(_following(analysis, fixed)), question, fixed,
+    first, *others = [*over_axis(analysis), _headline(analysis)]
+    return Summary(first, tuple(filter(None, [*others, *found])), tuple(_following(analysis, fixed)), question, fixed,
                    against_fixed(analysis), tuple(advice(analysis)), _cells(analysis), analysis.warnings)  # fmt: skip
 
 

@@ -40,6 +40,8 @@ class Method:
     name: str
     label: str
     values: Mapping[str, Any]
+    axis: tuple[str, str] | None = None
+    """where the study has an axis: the labels of the method without the value, and of the value"""
 
 
 @dataclass(frozen=True)
@@ -250,8 +252,8 @@ def _methods(tables: list[dict[str, Any]], axis: Any) -> tuple[Method, ...]:
     for method, value in itertools.product(methods, values):
         if both := sorted(method.values.keys() & value.values.keys()):
             raise ValueError(f"method {method.name!r} and axis value {value.name!r} both set {both[0]!r}; one may")
-        joined = {**method.values, **value.values}
-        found.append(Method(f"{method.name}.{value.name}", f"{method.label}, {value.label}", joined))
+        joined, axis = {**method.values, **value.values}, (method.label, value.label)
+        found.append(Method(f"{method.name}.{value.name}", ", ".join(axis), joined, axis))
     return tuple(found)
 
 

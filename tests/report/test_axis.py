@@ -1,0 +1,118 @@
+"""Studies with an axis: every method beside the baseline's at the same value."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+
+import pytest
+from synthetic import write_run
+
+from adept.report.analysis import analyze
+from adept.report.axis import points, sentences
+from adept.report.build import ReportOptions, report_files
+from adept.report.loading import load_comparison
+from adept.report.summary import summarize
+from adept.studies.grid import cell_path, parse_study
+
+TASK = "minigrid/DoorKey-6x6"
+FINAL = {"fixed.low": 0.2, "fixed.usual": 0.8, "fixed.high": 0.8, "ucb.low": 0.6, "ucb.usual": 0.801, "ucb.high": 0.5}
+TEXT = f"""
+name = "starts"
+tasks = ["{TASK}"]
+seeds = 6
+baseline = "fixed.usual"
+criterion = "mean-score"
+differs = ["scheduler", "scheduler_options", "epochs", "arms", "learning_rate"]
+[base]
+steps = 61_440
+[axis]
+low = {{ learning_rate = "preset/10", label = "÷ 10" }}
+usual = {{ label = "× 1" }}
+high = {{ learning_rate = "preset*10", label = "× 10" }}
+[[methods]]
+name = "fixed"
+label = "PPO"
+scheduler = "fixed"
+[[methods]]
+name = "ucb"
+label = "ADEPT(U)"
+scheduler = "ucb"
+arms = [4, 2, 1]
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("starts")
+    study = parse_study(TEXT, "test")
+    (directory / "study.toml").write_text(study.text)
+    for name, final in FINAL.items():
+        for seed in study.seeds:
+            path = cell_path(directory, name, TASK, seed)
+            write_run(study, path, (name, TASK, seed), "done", (final, 0.3), evaluate=False)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def analysis(folder):
+    return analyze(load_comparison([folder]), resamples=400)
+
+
+def test_methods_are_tested_where_the_value_is_the_same(analysis):
+    found = {point.method: point for point in points(analysis)}
+    assert list(found) == list(FINAL)
+    assert [found[f"ucb.{value}"].state for value in ("low", "usual", "high")] == ["higher", "open", "lower"]
+    # Six seeds of each, every one ahead: p = 2/C(12, 6) = 0.0022, three tests are corrected together.
+    assert found["ucb.low"].p == pytest.approx(3 * 2 / math.comb(12, 6), abs=0.006)
+    for name, point in found.items():
+        scores = analysis.comparison.scores(name, TASK, "mean-score")  # as they are: a mean return
+        assert point.score.value == pytest.approx(scores.mean())
+        assert point.score.value == pytest.approx(0.75 * FINAL[name], rel=0.15)
+        assert point.score.low < point.score.value < point.score.high
+        assert math.isnan(point.p) == name.startswith("fixed")
+        assert point.rival == found[name.replace("ucb", "fixed")].score.value
+
+
+def test_the_first_sentence_names_every_value_and_the_worst_one(analysis):
+    (said,) = sentences(analysis)
+    score = {point.method: point.score.value for point in points(analysis)}
+    assert said == (
+        f"ADEPT(U) is above PPO at ÷ 10 ({score['ucb.low']:.2f} against {score['fixed.low']:.2f}); below PPO at × 10 "
+        f"({score['ucb.high']:.2f} against {score['fixed.high']:.2f}); not shown to differ from PPO at × 1 "
+        f"({score['ucb.usual']:.2f} against {score['fixed.usual']:.2f}). At its worst it has {score['ucb.high']:.2f}, "
+        f"PPO {score['fixed.low']:.2f} (mean score over the run)."
+    )
+    assert summarize(analysis).headline == said
+
+
+def test_the_figure_has_a_curve_per_method_and_its_numbers_beside_it(folder, analysis):
+    files, facts = report_files(ReportOptions((folder,), resamples=400))
+    rows = list(csv.DictReader(io.StringIO(files["figures/score-over-axis.csv"].decode())))
+    assert [(row["method"], row["value"]) for row in rows] == [
+        (method, value) for method in ("PPO", "ADEPT(U)") for value in ("÷ 10", "× 1", "× 10")
+    ]
+    scores = [point.score.value for point in points(analysis)]
+    assert [float(row["score"]) for row in rows] == pytest.approx(scores, rel=1e-5)
+    assert [point["score"][0] for point in facts["axis"]] == pytest.approx(scores, rel=1e-5)
+    assert b'id="score-over-axis' in files["report.html"] or b"Score over the study" in files["report.html"]
+
+
+def test_without_an_axis_nothing_is_said(folder, tmp_path):
+    (tmp_path / "runs").symlink_to(folder / "runs")
+    axis, methods = TEXT.index("[axis]"), TEXT.index("[[methods]]")
+    names = TEXT[:axis].replace("fixed.usual", "fixed"), TEXT[methods:]
+    (tmp_path / "study.toml").write_text("".join(names))
+    analysis = analyze(load_comparison([tmp_path]), resamples=400)
+    assert points(analysis) == sentences(analysis) == []
+
+
+def test_without_a_method_s_runs_nothing_is_said(folder, tmp_path):
+    (tmp_path / "study.toml").write_text(TEXT)
+    for path in (folder / "runs").glob("*/*"):
+        if path.name != "ucb.low":
+            target = tmp_path / "runs" / path.relative_to(folder / "runs")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.symlink_to(path)
+    assert points(analyze(load_comparison([tmp_path]), resamples=400)) == []
