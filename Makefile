@@ -17,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE :=
 help:  ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-demo: $(DEMO)  ## preset, a bandit and hindsight on Pendulum: a table, advice in words and a page, in 2 to 4 minutes
+demo: $(DEMO)  ## PPO from five learning rates with fixed epochs, ADEPT(U) and hindsight: a table, a plot, advice and a page
 	$(BIN)/adept demo --out runs/demo
 
 test: lint  ## lint, types, all tests but the slow ones, and coverage of the schedulers

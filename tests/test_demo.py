@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -8,10 +9,12 @@ import numpy as np
 import pytest
 
 from adept.cli import main
-from adept.commands.demo import side_by_side
+from adept.commands.demo import plot, side_by_side
 from adept.hindsight.advice import advise
+from adept.report.power import smallest_p
 from adept.runs.records import read_iterations
 from adept.runs.summary import summary
+from adept.studies.grid import load_study
 
 pytest.importorskip("envpool")
 
@@ -74,6 +77,54 @@ def test_demo_ends_in_a_table_advice_and_a_report(tmp_path: Path, capsys: pytest
     (tmp_path / "out" / "report" / "tables" / "methods.csv").write_text("bent")
     assert main(["report", str(tmp_path / "out"), "--check"]) == 1
     assert "methods.csv no longer follows" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_demo_draws_every_start_and_says_what_a_bandit_chose(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    axis = '[axis]\nslow = { learning_rate = "preset/30", label = "÷ 30" }\nusual = { label = "× 1" }\n\n[[methods]]'
+    text = STUDY.replace("[[methods]]", axis, 1).replace(
+        '"fixed-2"\ndiffers = [', '"fixed-2.usual"\ndiffers = ["learning_rate", '
+    )
+    (tmp_path / "small.toml").write_text(text.replace("seeds = 1", 'seeds = 1\ncriterion = "mean-score"'))
+    arguments = ["demo", "--study", str(tmp_path / "small.toml"), "--out", str(tmp_path / "out")]
+    assert main(arguments) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"\|[o+].*\n.* ÷ 30 +× 1\n +o PPO \(K=2\)   \+ PPO\+ADEPT\(R\)\n", said, re.S)
+    assert "\nPPO+ADEPT(R) is not shown to differ from PPO (K=2) at ÷ 30 (" in said
+    # Round-robin: 2, 1, 2, 1.
+    assert "\nPPO+ADEPT(R), ÷ 30 chose K=2 in 50%, K=1 in 50% of its updates: 75% of the update FLOPs.\n" in said
+    assert main([*arguments, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert [(point["line"], point["value"]) for point in result["axis"]] == [
+        (line, value) for line in ("PPO (K=2)", "PPO+ADEPT(R)") for value in ("÷ 30", "× 1")
+    ]
+    returns = [row["mean_return"] for row in result["methods"]]
+    assert [point["score"][0] for point in result["axis"]] == pytest.approx(returns, rel=1e-4)
+    assert [row["choices"] for row in result["methods"]] == [{}, {}, {"2": 0.5, "1": 0.5}, {"2": 0.5, "1": 0.5}]
+
+
+def test_the_plot_has_a_mark_per_place_and_dots_between() -> None:
+    drawn = plot({"fixed": [0.0, 10.0, 0.0], "other": [10.0, 10.0, 5.0]}, ["÷ 10", "× 1", "× 10"], width=13, height=3)
+    assert drawn.splitlines() == [
+        "      10 |+.....+...",
+        "         |  ...   ....+",
+        "       0 |o.         .o",
+        "        ÷ 10   × 1  × 10",
+        "          o fixed   + other",
+    ]
+
+
+def test_the_plot_of_equal_values_is_a_line() -> None:
+    assert plot({"one": [3.0, 3.0]}, ["a", "b"], width=5, height=2).splitlines()[0] == "       3 |o...o"
+
+
+def test_the_demo_has_the_seeds_that_its_tests_need() -> None:
+    study = load_study("demo")
+    values = {method.axis[1] for method in study.methods if method.axis}
+    rivals = len(study.methods) - 1, len(study.methods) - len(values)  # of the baseline; of it at the same start
+    assert all(smallest_p(len(study.seeds), len(study.tasks), tests) < 0.05 for tests in rivals)
 
 
 def test_the_updates_of_several_runs_are_judged_together() -> None:

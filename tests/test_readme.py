@@ -1,8 +1,13 @@
-"""The Python of the README and of the pages on schedulers and the trainer runs as it stands."""
+"""The code of README and of the pages on schedulers and the trainer runs, README's commands from a fresh clone."""
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +16,7 @@ import numpy as np
 import pytest
 
 import adept
+from adept.studies.grid import load_study
 
 ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
@@ -100,6 +106,87 @@ def test_the_page_names_every_scheduler_and_every_knob():
         assert f"### `{name}`" in text
         for option in adept.schedulers.scheduler_options(cls):
             assert f"| `{option}` " in text
+
+
+SHORTER = {
+    r"^git clone .*": "true",  # the test has cloned already
+    r"^(adept study (?!status|pack).*)$": r"\1 --dry-run",
+    r"--steps [\d_]+": "--steps 4096",
+    r"^make (?!demo)": "make --dry-run ",  # `make test` runs this test; CI runs the other targets by themselves
+    r"^python -m paper": "python -m paper --check",
+    r"dist/\*\.whl": ".",  # `make package` installs the wheel
+}
+"""What the test of the README's commands runs in place of what takes minutes or hours; `make demo` trains for less."""
+INSTALLS = re.compile(r"(python3? -m )?(pip|venv)\b|git clone")
+
+
+def commands(text: str) -> list[str]:
+    """Return the lines of the README's command blocks, and what it says to make or install in a line of text."""
+    found = re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    shell = "".join(block for language, block in found if language in ("", "sh", "bash", "console"))
+    lines = re.sub(r"\s*\\\n\s*", " ", shell).splitlines()
+    lines += re.findall(r"`((?:make|pip install) [^`]+)`", text)
+    return list(dict.fromkeys(line.strip() for line in lines if line.strip() and not line.startswith("#")))
+
+
+def shortened(command: str) -> str:
+    """Return a command as the test runs it."""
+    command = re.sub(r"\s+#.*$", "", command)
+    for pattern, replacement in SHORTER.items():
+        command = re.sub(pattern, replacement, command)
+    return command
+
+
+def test_commands_are_found_and_shortened():
+    shell = "```\nadept study a --out b   # long\nadept report \\\n  b\n```\n"
+    text = f"{shell}\n`make test` and\n\n```python\nx\n```\n\n`pip install '.[train]'`\n\n{shell}"
+    found = [shortened(command) for command in commands(text)]
+    assert found == [
+        "adept study a --out b --dry-run",
+        "adept report b",
+        "make --dry-run test",
+        "pip install '.[train]'",
+    ]
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Clone the repository beside a new environment; in the clone the demo's runs are short."""
+    folder = tmp_path_factory.mktemp("fresh")
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder / "clone")], check=True)
+    demo = folder / "clone" / "src" / "adept" / "studies" / "data" / "demo.toml"
+    text = re.sub(r"^seeds = .*$", "seeds = 1", demo.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    demo.write_text(re.sub(r"^steps = .*$", "steps = 4_096", text, flags=re.MULTILINE), encoding="utf-8")
+    subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
+    yield folder / "clone"
+    shutil.rmtree(folder)  # two copies of PyTorch
+
+
+@pytest.mark.slow
+def test_every_command_of_readme_runs_in_a_fresh_clone(clone: Path):
+    """Those that install come first, as a reader does it. Versions are pinned; PyTorch's CPU build is there already."""
+    own = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV", "MAKEFLAGS")}
+    path = f"{clone.parent / 'venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    environment = {**own, "PATH": path, "PIP_CONSTRAINT": str(clone / "constraints.txt")}
+
+    def run_there(command: str) -> None:
+        done = subprocess.run(
+            ["bash", "-c", command], cwd=clone, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+
+    run_there("pip install --quiet torch==2.13.0")
+    found = commands((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert any(INSTALLS.match(command) for command in found)
+    for command in sorted(found, key=lambda line: not INSTALLS.match(line)):  # a stable order
+        run_there(shortened(command))
+
+
+def test_studies_that_readme_names_are_there():
+    names = re.findall(r"adept study ([\w-]+)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert names
+    for name in names:
+        load_study(name)
 
 
 def test_readme_is_one_screen_and_its_commands_exist():

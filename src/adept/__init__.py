@@ -22,7 +22,7 @@ from adept.schedulers import (
     make_scheduler,
 )
 
-__version__ = "0.2.0"
+__version__ = "1.0.0"
 
 __all__ = [
     "RULES",

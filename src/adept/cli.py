@@ -35,7 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "flops": ("adept.commands.flops", "count the compute of an agent and what each arm saves"),
     "demo": (
         "adept.commands.demo",
-        "four methods on Pendulum: a table, advice in words and a page in 2 to 4 minutes",
+        "PPO from five learning rates with three methods: a table, a plot, advice and a page in two minutes",
     ),
 }
 

@@ -30,7 +30,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """Train PPO from five learning rates with fixed epochs, ADEPT(U) and hindsight, six seeds each; write a report.
+    """Train PPO from five learning rates with fixed epochs, ADEPT(U) and hindsight, seven seeds each; write a report.
 
     It takes less than two minutes on two cores. The same command continues after an interruption.
     """
@@ -84,8 +84,8 @@ def plot(curves: Mapping[str, Sequence[float]], places: Sequence[str], width: in
         return round((high - value) / ((high - low) or 1.0) * (height - 1))
 
     for values in curves.values():
-        for column, value in enumerate(np.interp(np.arange(width), columns, values)):
-            canvas[row(value)][column] = "."
+        for column, level in enumerate(np.interp(np.arange(width), columns, values)):
+            canvas[row(level)][column] = "."
     for mark, values in zip(itertools.cycle("o+x*#"), curves.values(), strict=False):
         for column, value in zip(columns, values, strict=True):
             canvas[row(value)][column] = mark

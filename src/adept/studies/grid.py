@@ -263,7 +263,7 @@ def _one_value(methods: Iterable[Method], axis: Mapping[str, Any], value: Any) -
         raise unknown_name("value of the axis in only", str(value), axis)
     ending = f".{value}"
     return tuple(
-        dataclasses.replace(method, name=method.name.removesuffix(ending))
+        dataclasses.replace(method, name=method.name.removesuffix(ending), axis=None)
         for method in methods
         if method.name.endswith(ending)
     )
