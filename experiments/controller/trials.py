@@ -29,7 +29,8 @@ TRIALS = Path(__file__).with_name("trials.csv")
 TASKS = {
     "envpool/Pendulum-v1": 60_000,
     "envpool/CartPole-v1": 50_000,
-    "minigrid/DoorKey-6x6": 150_000,
+    "minigrid/DoorKey-6x6": 300_000,
+    "minigrid/Empty-16x16": 150_000,
     "pybullet/HalfCheetah": 100_000,
     "pybullet/Walker2D": 100_000,
 }
@@ -52,12 +53,17 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "early-end": ("early-end", {}),
     "other-slopes": ("other-slopes", {}),
     "min-epochs": ("min-epochs", {}),
+    "at-least-6": ("six-epochs", {}),
+    "at-least-8": ("eight-epochs", {}),
+    "at-least-10": ("ten-epochs", {}),
     "follow-0.4": ("hindsight", {"follow": 0.4}),
     "follow-1": ("hindsight", {"follow": 1.0}),
     "range-2": ("hindsight", {"max_factor": 2.0}),
     "range-6": ("hindsight", {"max_factor": 6.0}),
     "distance-0.015": ("hindsight", {"distance": 0.015}),
+    "distance-0.02": ("hindsight", {"distance": 0.02}),
     "compute": ("hindsight", {"optimize_for": "compute"}),
+    "compute-at-least-3": ("three-epochs", {"optimize_for": "compute"}),
     "compute-0.3": ("fewer-epochs", {"optimize_for": "compute"}),
     "compute-0.5": ("half-epochs", {"optimize_for": "compute"}),
 }
@@ -105,6 +111,7 @@ def run(cell: Cell, commit: str) -> Row:
         "options": json.dumps(options, sort_keys=True),
         "task": cell.task,
         "start": cell.start,
+        "steps": str(TASKS[cell.task]),
         "seed": str(cell.seed),
         "commit": commit,
         "mean_score": f"{np.nanmean(scores):.6g}",
@@ -126,9 +133,14 @@ def read() -> list[Row]:
         return list(csv.DictReader(file))
 
 
+def is_current(row: Row) -> bool:
+    """Return whether a row's run had the steps that its task has now; DoorKey had half of them at first."""
+    return int(row["steps"]) == TASKS[row["task"]]
+
+
 def cells(settings: list[str], seeds: list[int], starts: list[str], tasks: list[str]) -> Iterator[Cell]:
     """Yield the cells that are not on file, seeds outermost: every setting has the same seeds at any time."""
-    done = {(row["setting"], row["task"], row["start"], int(row["seed"])) for row in read()}
+    done = {(row["setting"], row["task"], row["start"], int(row["seed"])) for row in read() if is_current(row)}
     for seed, task, start, setting in itertools.product(seeds, tasks, starts, settings):
         if (setting, task, start, seed) not in done:
             yield Cell(setting, task, start, seed)
@@ -159,7 +171,7 @@ def table(rows: list[Row]) -> str:
     for task in TASKS:
         found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         for row in rows:
-            if row["task"] == task:
+            if row["task"] == task and is_current(row):
                 found[row["setting"]][row["start"]].append(float(row["mean_score"]))
         if not found:
             continue

@@ -100,6 +100,33 @@ class MinEpochs(HindsightRule):
         return max(4, min(10, self.epochs))
 
 
+class SixEpochs(HindsightRule):
+    """At least so many epochs, whatever the loop has."""
+
+    floor: ClassVar[int] = 6
+
+    def _planned(self) -> int:
+        return max(self.floor, super()._planned())
+
+
+class EightEpochs(SixEpochs):
+    """At least 8 epochs."""
+
+    floor: ClassVar[int] = 8
+
+
+class TenEpochs(SixEpochs):
+    """At least 10 epochs."""
+
+    floor: ClassVar[int] = 10
+
+
+class ThreeEpochs(SixEpochs):
+    """At least 3 epochs."""
+
+    floor: ClassVar[int] = 3
+
+
 class FewerEpochs(HindsightRule):
     """`compute` with 30 % of the epochs, at least 3."""
 
@@ -123,6 +150,10 @@ VARIANTS = {
     "early-end": EarlyEnd,
     "other-slopes": OtherSlopes,
     "min-epochs": MinEpochs,
+    "three-epochs": ThreeEpochs,
+    "six-epochs": SixEpochs,
+    "eight-epochs": EightEpochs,
+    "ten-epochs": TenEpochs,
     "fewer-epochs": FewerEpochs,
     "half-epochs": HalfEpochs,
 }
