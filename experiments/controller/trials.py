@@ -31,11 +31,12 @@ TASKS = {
     "envpool/CartPole-v1": 50_000,
     "minigrid/DoorKey-6x6": 300_000,
     "minigrid/Empty-16x16": 150_000,
+    "envpool/LunarLander-v3": 200_000,
     "pybullet/HalfCheetah": 100_000,
     "pybullet/Walker2D": 100_000,
 }
 """Development tasks, each with its environment steps."""
-STARTS = ("1/30", "1/10", "1", "10", "30", "K=1", "K=30")
+STARTS = ("1/30", "1/10", "1", "10", "30", "K=1", "K=3", "K=30")
 """Factors of the preset's learning rate at the preset's K, and other K at the preset's learning rate."""
 SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "fixed": ("fixed", {}),
