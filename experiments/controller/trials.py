@@ -51,12 +51,12 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "no-repeats": ("no-repeats", {}),
     "closer-repeats": ("closer-repeats", {}),
     "blind-holds": ("blind-holds", {}),
-    "early-end": ("early-end", {}),
     "other-slopes": ("other-slopes", {}),
     "min-epochs": ("min-epochs", {}),
     "at-least-6": ("six-epochs", {}),
     "at-least-8": ("eight-epochs", {}),
     "at-least-10": ("ten-epochs", {}),
+    "at-least-8-0.015": ("eight-epochs", {"distance": 0.015}),
     "follow-0.4": ("hindsight", {"follow": 0.4}),
     "follow-1": ("hindsight", {"follow": 1.0}),
     "range-2": ("hindsight", {"max_factor": 2.0}),
@@ -181,7 +181,7 @@ def table(rows: list[Row]) -> str:
             f"| setting | {' | '.join(STARTS)} | n |",
             "| --- |" + " ---: |" * (len(STARTS) + 1),
         ]
-        for setting in SETTINGS:
+        for setting in dict.fromkeys((*SETTINGS, *found)):  # those that are gone come last: their rows have the commit
             if setting in found:
                 means = [_shown(found[setting].get(start, [])) for start in STARTS]
                 n = max(len(values) for values in found[setting].values())

@@ -61,17 +61,6 @@ class BlindHolds(HindsightRule):
             super()._move_rate(feedback)
 
 
-class EarlyEnd(HindsightRule):
-    """An update ends after the epoch that passes the distance."""
-
-    def passes(self, kl: float) -> bool:
-        """Return whether the update has come far enough."""
-        return kl >= math.exp(self._t)
-
-    def _move_rate(self, feedback: Feedback) -> None:
-        super()._move_rate(replace(feedback, epochs_done=None))
-
-
 @cache
 def recorded_slopes() -> tuple[float, ...]:
     """Return the slopes of another task's run, in standard errors: hindsight on Hopper-v4, seed 116, tournament-2."""
@@ -147,7 +136,6 @@ VARIANTS = {
     "no-repeats": NoRepeats,
     "closer-repeats": CloserRepeats,
     "blind-holds": BlindHolds,
-    "early-end": EarlyEnd,
     "other-slopes": OtherSlopes,
     "min-epochs": MinEpochs,
     "three-epochs": ThreeEpochs,

@@ -333,11 +333,6 @@ class Engine:
         self._rule_ended = self.rule is not None and self.rule.stops(kl)
         return self._rule_ended
 
-    def passes(self, kl: float) -> bool:
-        """Say whether the rule ends the update after an epoch with this KL, which stands."""
-        self._rule_ended = self.rule is not None and self.rule.passes(kl)
-        return self._rule_ended
-
     def retry(self, kl: float) -> float | None:
         """Return the factor of the learning rate with which an undone epoch is tried again; None: the update ends."""
         return None if self.rule is None else self.rule.retry(kl)

@@ -231,7 +231,7 @@ class Trainer:
                     continue
                 before = self.learner.snapshot()
             self.engine.mark(epoch.index)
-            if any(rule.stop(epoch) for rule in self.stopping) or self.engine.passes(epoch["approx_kl"]):
+            if any(rule.stop(epoch) for rule in self.stopping):
                 return
 
     def _metrics(self, update: Update) -> Record:

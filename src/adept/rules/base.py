@@ -114,10 +114,6 @@ class Rule(ABC):
         """Return the factor of the learning rate with which the whole update is made again; None: it stays."""
         return None
 
-    def passes(self, kl: float) -> bool:
-        """Return whether the update is long enough after an epoch with this approximate KL."""
-        return False
-
     def adapt(self, rate: float, *, kl: SupportsFloat, gradient: Vector, direction: Vector | None) -> float:
         """Return the learning rate of the next gradient step, given that of the one before.
 
