@@ -53,6 +53,8 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "blind-holds": ("blind-holds", {}),
     "other-slopes": ("other-slopes", {}),
     "min-epochs": ("min-epochs", {}),
+    "never-raised": ("never-raised", {}),
+    "never-raised-0.015": ("never-raised", {"distance": 0.015}),
     "at-least-6": ("six-epochs", {}),
     "at-least-8": ("eight-epochs", {}),
     "at-least-10": ("ten-epochs", {}),
