@@ -10,8 +10,7 @@ from typing import ClassVar
 
 from adept.hindsight.estimates import UNKNOWN, Estimate
 from adept.hindsight.feedback import Feedback
-from adept.rules import RULES, HindsightRule, Settings
-from adept.rules.hindsight import MAX_RATE
+from adept.rules import RULES, HindsightRule
 from adept.studies.results import load_results
 from experiments.controller.former.rule import FormerHindsight
 
@@ -83,62 +82,6 @@ class OtherSlopes(HindsightRule):
         super()._move_distance(feedback)
 
 
-class MinEpochs(HindsightRule):
-    """At least 4 and at most 10 epochs, whatever the loop has."""
-
-    def _planned(self) -> int:
-        return max(4, min(10, self.epochs))
-
-
-class NeverRaised(HindsightRule):
-    """The learning rate is never raised above 0.01, also where the user's own is above it; few epochs are made 8."""
-
-    def begin(self, learning_rate: float) -> None:
-        """Take note of the scale that makes the learning rate 0.01."""
-        self._cap = math.log(MAX_RATE / learning_rate)
-
-    def step(self, feedback: Feedback | None) -> Settings:
-        """Bound the rate by the one before."""
-        self._limit = max(self._cap, self._x)
-        return super().step(feedback)
-
-    def repeat(self, kl: float) -> float | None:
-        """Bound the rate by the one before."""
-        self._limit = max(self._cap, self._x)
-        return super().repeat(kl)
-
-    def _planned(self) -> int:
-        epochs = self.epochs if self.epochs >= 4 else 8
-        return epochs if self._options["optimize_for"] == "samples" else max(3, round(epochs * self.compute_share))
-
-
-class SixEpochs(HindsightRule):
-    """At least so many epochs, whatever the loop has."""
-
-    floor: ClassVar[int] = 6
-
-    def _planned(self) -> int:
-        return max(self.floor, super()._planned())
-
-
-class EightEpochs(SixEpochs):
-    """At least 8 epochs."""
-
-    floor: ClassVar[int] = 8
-
-
-class TenEpochs(SixEpochs):
-    """At least 10 epochs."""
-
-    floor: ClassVar[int] = 10
-
-
-class ThreeEpochs(SixEpochs):
-    """At least 3 epochs."""
-
-    floor: ClassVar[int] = 3
-
-
 class FewerEpochs(HindsightRule):
     """`compute` with 30 % of the epochs, at least 3."""
 
@@ -160,12 +103,6 @@ VARIANTS = {
     "closer-repeats": CloserRepeats,
     "blind-holds": BlindHolds,
     "other-slopes": OtherSlopes,
-    "min-epochs": MinEpochs,
-    "never-raised": NeverRaised,
-    "three-epochs": ThreeEpochs,
-    "six-epochs": SixEpochs,
-    "eight-epochs": EightEpochs,
-    "ten-epochs": TenEpochs,
     "fewer-epochs": FewerEpochs,
     "half-epochs": HalfEpochs,
 }

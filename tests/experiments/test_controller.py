@@ -45,7 +45,6 @@ def test_repeats_epochs_and_ends():
     assert VARIANTS["no-repeats"](10).repeat(1e-6) is None
     assert VARIANTS["closer-repeats"](10).repeat(0.004) == pytest.approx(math.sqrt(0.01 / 0.004))
     assert HindsightRule(10).repeat(0.004) is None
-    assert [VARIANTS["min-epochs"](epochs).step(None).epochs for epochs in (1, 7, 30)] == [4, 7, 10]
     shares = [VARIANTS[name](10, optimize_for="compute").step(None).epochs for name in ("fewer-epochs", "half-epochs")]
     assert shares == [3, 5]
 

@@ -40,6 +40,10 @@ MAX_UNEXPLAINED_RISE = math.log(2)
 """Rise of u, the logarithm of the unexplained share, above its moving average that counts as overshooting."""
 MIN_UNEXPLAINED = 1e-3
 """The share of the returns' variance below which it makes no difference that a critic leaves some unexplained."""
+MIN_EPOCHS, USUAL_EPOCHS = 4, 8
+"""A loop with fewer epochs than the first number gets the second."""
+MIN_COMPUTE_EPOCHS = 3
+"""Epochs that `optimize_for="compute"` does not go below."""
 OPTIMIZE_FOR = ("samples", "compute")
 CRITIC = ("own", "shared")
 
@@ -99,7 +103,8 @@ class HindsightRule(Rule):
     the share of the returns' variance that the critic leaves unexplained. Where u rises above its moving average, y
     rises 1 - rise/ln 2 times as much, and above ln 2 it falls by `gain`.
 
-    **Epochs.** "samples" makes the loop's K epochs, "compute" covers the same distance in 0.4·K of them, at least 3.
+    **Epochs.** "samples" makes the loop's K epochs, or 8 where K is below 4: fewer do not fit the critic. "compute" covers
+    the same distance in 0.4 of them, at least 3.
 
     Args:
         epochs: the loop's epochs per update, K.
@@ -119,8 +124,6 @@ class HindsightRule(Rule):
     guards: ClassVar[bool] = True
     compute_share: ClassVar[float] = 0.4
     """share of the epochs that `optimize_for="compute"` makes"""
-    min_epochs: ClassVar[int] = 3
-    """epochs that `optimize_for="compute"` does not go below, unless the loop has fewer"""
     max_repeats: ClassVar[int] = 3
     """times that the first update is made again"""
     max_first_error: ClassVar[float] = math.log(4)
@@ -238,9 +241,10 @@ class HindsightRule(Rule):
 
     def _planned(self) -> int:
         """Return the epochs of an update."""
+        epochs = self.epochs if self.epochs >= MIN_EPOCHS else USUAL_EPOCHS
         if self._options["optimize_for"] == "samples":
-            return self.epochs
-        return max(min(self.min_epochs, self.epochs), round(self.epochs * self.compute_share))
+            return epochs
+        return max(MIN_COMPUTE_EPOCHS, round(epochs * self.compute_share))
 
     def _move_distance(self, feedback: Feedback) -> None:
         """Add the slope, if it counts, and spend it on the distance."""
