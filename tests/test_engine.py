@@ -137,7 +137,7 @@ def test_a_bandit_sets_epochs_and_a_rule_lr_scales():
     lr_scales = []
     for seed in range(10):
         lr_scales.append(engine.step(rows=policy.rows(seed) if engine.wants_rows else None).lr_scale)
-        policy.update(engine, 3)
+        policy.update(engine, engine.settings.epochs)
     assert lr_scales[:1] == [1.0]
     assert lr_scales[-1] > 1.5, "steps in the right direction get longer"
     assert engine.metrics()["adept/lr_scale"] == lr_scales[-1]
@@ -150,7 +150,7 @@ def test_measuring_gains_changes_no_setting():
         policy, engine = monitored({"name": "hindsight", "distance": 1e-3}, gains_every=gains_every)
         for seed in range(12):
             engine.step(policy.rows(seed))
-            policy.update(engine, 3, step=0.02 * engine.settings.lr_scale)
+            policy.update(engine, engine.settings.epochs, step=0.02 * engine.settings.lr_scale)
         lr_scales.append(engine.settings.lr_scale)
     assert lr_scales[0] == lr_scales[1] == lr_scales[2] != 1.0
 

@@ -175,7 +175,7 @@ def test_a_rule_gets_the_slope_also_without_monitoring_but_not_while_its_critic_
 ) -> None:
     monkeypatch.setattr(HindsightRule, "max_repeats", 0)
     options = {"distance": 1e-6, "kl_stop": 1e9}  # every update is too long, so that the scale falls each time
-    settings = config("discrete", scheduler="hindsight", scheduler_options=options, monitor=False)
+    settings = config("discrete", scheduler="hindsight", scheduler_options=options, monitor=False, epochs=4)
     records = run(settings)
     expected, average = [False], None
     for record in records[1:]:
@@ -184,8 +184,8 @@ def test_a_rule_gets_the_slope_also_without_monitoring_but_not_while_its_critic_
         average = seen if average is None else average + 0.2 * (seen - average)
     assert [math.isfinite(record["slope_z"]) for record in records] == expected
     trainer, plain = Trainer(settings), run(replace(settings, scheduler="fixed", scheduler_options={}))
-    # Three epochs: 3/8 of 256 rows, two passes of the policy and one of the critic.
-    spent = sum(expected) * 96 * (2 * trainer.policy_flops + trainer.values_flops)
+    # Four epochs: 4/8 of 256 rows, two passes of the policy and one of the critic.
+    spent = sum(expected) * 128 * (2 * trainer.policy_flops + trainer.values_flops)
     assert records[-1]["flops"] - plain[-1]["flops"] == spent
     assert all(math.isnan(record["update_gain"]) for record in records)
     assert len({record["lr_scale"] for record in records}) == 7
