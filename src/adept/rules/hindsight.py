@@ -103,8 +103,8 @@ class HindsightRule(Rule):
     the share of the returns' variance that the critic leaves unexplained. Where u rises above its moving average, y
     rises 1 - rise/ln 2 times as much, and above ln 2 it falls by `gain`.
 
-    **Epochs.** "samples" makes the loop's K epochs, or 8 where K is below 4: fewer do not fit the critic. "compute" covers
-    the same distance in 0.4 of them, at least 3.
+    **Epochs.** "samples" makes the loop's K epochs, or 8 where K is below 4: fewer do not fit the critic. "compute"
+    covers the same distance in 0.4 of them, at least 3.
 
     Args:
         epochs: the loop's epochs per update, K.
