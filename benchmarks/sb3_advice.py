@@ -2,7 +2,7 @@
 
     pip install 'adept-rl[sb3,envpool]'
     python -m benchmarks.sb3_advice run        # resumes: runs that have a record are not run again
-    python -m benchmarks.sb3_advice report     # the table, from the records; --page puts it into docs/integrations.md
+    python -m benchmarks.sb3_advice report     # the table, from the records; `python -m experiments` writes it
     python -m benchmarks.sb3_advice overhead   # processor time of advice, advice and none taking turns in one process
 
 `run` goes from cheap to expensive: the first task before the second, and of each the methods in question for all seeds
@@ -28,12 +28,10 @@ from typing import Any
 import numpy as np
 
 from adept.records import current_name
-from benchmarks.page import write
 from benchmarks.sb3_record import recorder
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "results" / "sb3-advice"
-INTEGRATIONS = ROOT / "docs" / "integrations.md"
 TASKS = {"CartPole-v1": 61_440, "Acrobot-v1": 61_440, "Pendulum-v1": 81_920, "Hopper-v4": 102_400}
 """Environment steps of each task. All settings are SB3's defaults: one environment, 2048 steps, lr 3e-4, K = 10."""
 POOLED = ("Hopper-v4",)
@@ -188,9 +186,8 @@ def records(out: Path) -> dict[str, dict[str, list[dict[str, float]]]]:
 
 
 def report(options: argparse.Namespace) -> None:
-    """Print the table, or put it into docs/integrations.md."""
-    content = table(records(options.out))
-    print(write("sb3-advice", content, INTEGRATIONS) if options.page else content)
+    """Print the table."""
+    print(table(records(options.out)))
 
 
 def table(found: Mapping[str, Mapping[str, Sequence[dict[str, float]]]]) -> str:
@@ -288,7 +285,6 @@ def main() -> None:
     running.add_argument("--out", type=Path, default=OUT)
     running.set_defaults(call=run)
     reporting = commands.add_parser("report")
-    reporting.add_argument("--page", action="store_true", help="into docs/integrations.md instead of printing")
     reporting.add_argument("--out", type=Path, default=OUT)
     reporting.set_defaults(call=report)
     measuring = commands.add_parser("overhead")

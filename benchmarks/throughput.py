@@ -108,7 +108,7 @@ class Theirs:
     """Stable-Baselines3, one iteration at a time."""
 
     def __init__(self, config: Config) -> None:
-        from benchmarks.baseline import model
+        from experiments.stable_baselines3.baseline import model
 
         self._rows, self._updating = config.batch_size, 0.0
         self._model = model(config, config.arms[0])

@@ -1,1 +1,1 @@
-"""Our own questions, a folder each: code beside what it writes."""
+"""Our own questions, a folder each; `python -m experiments` writes what follows from their records."""

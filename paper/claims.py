@@ -6,7 +6,6 @@ Differences have Welch's intervals and shares exact ones: studies with three see
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,7 +13,6 @@ from adept import cost
 from adept.presets import preset
 from adept.report.statistics import Estimate
 from adept.report.text import interval, percent
-from paper.choices import arm_shares
 from paper.intervals import share, welch
 from paper.measures import Array, Evidence
 from paper.verdicts import ANALOGY, ARITHMETIC, MARGIN, RIVAL, UNTESTED, Claim, Region, verdict
@@ -22,54 +20,43 @@ from paper.words import percent_interval, points, thousands
 
 MORE, LESS = Region(above=0), Region(below=0)
 HALF = Region(above=0.5)
+BANDITS = {"minigrid": ("ucb-4-2-1", "thompson-4-2-1", "round-robin-4-2-1"),
+           "pybullet-500k": ("ucb-10-5-1", "thompson-10-5-1", "round-robin-10-5-1")}  # fmt: skip
+"""ADEPT(U), (G) and (R) with the paper's arms, by study."""
+GENERALISES = Claim("ADEPT scores higher than PPO on Procgen's test levels", "not measured", "0", UNTESTED)
 
 
-def all_claims(minigrid: Evidence | None, pybullet: Evidence | None, procgen: Evidence | None) -> list[Claim]:
-    """Return the claims that the studies at hand say something about, and those that they cannot."""
-    claims = [*overhead(procgen)]
-    for evidence, methods in (
-        (minigrid, ("ucb-4-2-1", "thompson-4-2-1")),
-        (pybullet, ("ucb-10-5-1", "thompson-10-5-1")),
-    ):
-        if evidence is not None and evidence.has(*methods):
-            claims += shares(evidence, *methods)
-    if minigrid is not None:
-        claims += fewer_steps(minigrid)
-    if pybullet is not None:
-        claims += better_walkers(pybullet)
-    if minigrid is not None:
-        claims += larger_sets(minigrid)
-    text = "ADEPT generalises better than PPO: higher scores on Procgen's test levels"
-    measured = "planned (procgen-small); at full scale: adept study procgen-ppo"
-    claims.append(Claim(text, measured, "0", UNTESTED))
-    return claims
+def study_claims(evidence: Evidence) -> list[Claim]:
+    """Return the claims that a study says something about."""
+    if evidence.results.study.criterion == "steps-to-threshold":
+        return [*choices(evidence), *fewer_steps(evidence), larger_sets(evidence)]
+    return [*choices(evidence), *better_walkers(evidence)]
 
 
-def overhead(procgen: Evidence | None) -> list[Claim]:
+def overhead(procgen: Evidence) -> Claim:
     """The compute of round robin on {3,2,1} at the paper's budget, by the formula; and as recorded."""
     config = preset("procgen/bigfish", scheduler="fixed")
     costs = [cost.iteration(config, epochs) for epochs in (3, 2, 1)]
     taken = [costs[iteration % 3] for iteration in range(config.iterations)]
     ratio = float(np.mean(taken) / costs[0])
-    measured, seeds = f"{percent(ratio)} of the FLOPs of K=3, counted over {config.iterations:,} iterations", "–"
-    if procgen is not None and procgen.has("ppo-fixed-3", "ppo-round-robin"):
-        flops = [
-            np.mean([procgen.comparison.total(run, "flops") for task in procgen.tasks
-                     for run in procgen.comparison.finished(name, task)])
-            for name in ("ppo-round-robin", "ppo-fixed-3")
-        ]  # fmt: skip
-        iterations = procgen.results.study.iterations(procgen.tasks[0])
-        measured += f"; {percent(float(flops[0] / flops[1]))} in the {iterations} recorded iterations of procgen-cpu"
-        seeds = procgen.seeds
-    text = f"ADEPT(R) on {{3,2,1}} costs about 70 % (± {100 * MARGIN:.0f} points) of PPO on Procgen"
+    flops = [
+        np.mean([procgen.comparison.total(run, "flops") for task in procgen.tasks
+                 for run in procgen.comparison.finished(name, task)])
+        for name in ("ppo-round-robin", "ppo-fixed-3")
+    ]  # fmt: skip
+    measured = (
+        f"{percent(ratio)} of the FLOPs of K=3, counted over {config.iterations:,} iterations; "
+        f"{percent(float(flops[0] / flops[1]))} in the 8 recorded iterations of procgen-cpu"
+    )
+    text = f"R on {{3,2,1}} costs about 70 % (± {100 * MARGIN:.0f} points) of PPO's FLOPs on Procgen"
     found = verdict(Estimate(ratio, ratio, ratio), Region(0.70 - MARGIN, 0.70 + MARGIN))
-    return [Claim(text, measured, seeds, found, ARITHMETIC)]
+    return Claim(text, measured, procgen.seeds, found, ARITHMETIC)
 
 
-def shares(evidence: Evidence, ucb: str, thompson: str) -> list[Claim]:
+def choices(evidence: Evidence) -> list[Claim]:
     """U chooses K=1 most, G spreads: over the runs of a study, tasks counting equally."""
-    name = evidence.results.study.name
-    tables = {method: [arm_shares(evidence, method, task) for task in evidence.tasks] for method in (ucb, thompson)}
+    ucb, thompson, _ = BANDITS[evidence.name]
+    tables = {method: [evidence.shares(method, task) for task in evidence.tasks] for method in (ucb, thompson)}
     one = evidence.config(ucb).arms.index(1)
     led = np.concatenate([table.argmax(1) == one for table in tables[ucb]])
     lead = share(int(led.sum()), len(led))
@@ -84,10 +71,10 @@ def shares(evidence: Evidence, ucb: str, thompson: str) -> list[Claim]:
     gap = welch(even[thompson], even[ucb])
     spread = f"evenness of the shares (1: all arms equally often), G less U: {interval(gap)}"
     return [
-        Claim(f"ADEPT(U) chooses K=1 most, in more than half of the runs ({name}; the paper: Procgen)",
-              measured, evidence.seeds, verdict(lead, HALF), ANALOGY),
-        Claim(f"ADEPT(G) spreads its choices more evenly than ADEPT(U) ({name}; the paper: Procgen)",
-              spread, evidence.seeds, verdict(gap, MORE), ANALOGY),
+        Claim(f"U chooses K=1 most in over half of the runs ({evidence.name})", measured, evidence.seeds,
+              verdict(lead, HALF), ANALOGY),
+        Claim(f"G spreads its choices more than U ({evidence.name})", spread, evidence.seeds, verdict(gap, MORE),
+              ANALOGY),
     ]  # fmt: skip
 
 
@@ -99,39 +86,33 @@ def entropy(shares: Array) -> float:
 
 def fewer_steps(minigrid: Evidence) -> list[Claim]:
     """Steps until the task is solved, against the baseline: one row for each of the paper's sets of arms."""
-    baseline = minigrid.comparison.baseline
     claims = []
     for method in ("ucb-4-2-1", "ucb-6-4", "ucb-8-4"):
-        if minigrid.has(method, baseline):
-            gap = welch(minigrid.solving_steps(method), minigrid.solving_steps(baseline))
-            text = f"{minigrid.comparison.label(method)} needs fewer steps than PPO (K=4) on MiniGrid"
-            measured = f"{thousands(gap)} steps to solve a task; {percent(minigrid.compute(method))} of its FLOPs"
-            claims.append(Claim(text, measured, minigrid.seeds, verdict(gap, LESS)))
+        gap = welch(minigrid.solving_steps(method), minigrid.solving_steps(minigrid.comparison.baseline))
+        text = f"{minigrid.label(method)} needs fewer steps than K=4 (MiniGrid)"
+        measured = f"{thousands(gap)} steps to solve a task; {percent(minigrid.compute(method))} of its FLOPs"
+        claims.append(Claim(text, measured, minigrid.seeds, verdict(gap, LESS)))
     return claims
 
 
 def better_walkers(pybullet: Evidence) -> list[Claim]:
     """Scores on Ant and Walker2D against the baseline."""
-    baseline = pybullet.comparison.baseline
     claims = []
     for task in ("pybullet/Ant", "pybullet/Walker2D"):
-        for method in ("ucb-10-5-1", "thompson-10-5-1", "round-robin-10-5-1"):
-            if pybullet.has(method, baseline):
-                gap = welch(pybullet.scores(method, [task]), pybullet.scores(baseline, [task]))
-                text = f"{pybullet.comparison.label(method)} scores higher than PPO (K=10) on {task.partition('/')[2]}"
-                claims.append(Claim(text, f"{interval(gap, 0)} return", pybullet.seeds, verdict(gap, MORE)))
+        for method in BANDITS[pybullet.name]:
+            gap = welch(pybullet.scores(method, [task]), pybullet.scores(pybullet.comparison.baseline, [task]))
+            text = f"{pybullet.label(method)} scores higher than K=10 ({task.partition('/')[2]})"
+            claims.append(Claim(text, f"{interval(gap, 0)} return", pybullet.seeds, verdict(gap, MORE)))
     return claims
 
 
-def larger_sets(minigrid: Evidence) -> list[Claim]:
+def larger_sets(minigrid: Evidence) -> Claim:
     """Larger arm sets: Procgen's {5,3,2,1} against {3,2,1} is out of reach here; {8,4,2,1} against {4,2,1} is not.
 
     "Does not help" claims that nothing is gained, which a difference that is not shown does not prove: the interval
     must exclude a gain of 5 % of the steps.
     """
     wide, narrow = "ucb-8-4-2-1", "ucb-4-2-1"
-    if not minigrid.has(wide, narrow):
-        return []
     mean = float(np.mean([table.mean() for table in minigrid.solving_steps(narrow)]))
     gap = welch(minigrid.solving_steps(wide), minigrid.solving_steps(narrow))
     spent = minigrid.compute(wide) / minigrid.compute(narrow)
@@ -140,11 +121,11 @@ def larger_sets(minigrid: Evidence) -> list[Claim]:
         f"U on {{8,4,2,1}} less U on {{4,2,1}}: {thousands(gap)} steps to solve a task, where a gain is 5 % or "
         f"{margin / 1000:.0f} k steps less; {percent(spent)} of its FLOPs"
     )
-    text = "a larger set of arms does not help (the paper: {5,3,2,1} on Procgen)"
-    return [Claim(text, measured, minigrid.seeds, verdict(gap, Region(above=-margin)), ANALOGY)]
+    text = "a larger set of arms does not help (minigrid)"
+    return Claim(text, measured, minigrid.seeds, verdict(gap, Region(above=-margin)), ANALOGY)
 
 
-def rivals(evidence: Evidence, adaptive: Sequence[str]) -> list[Claim]:
+def rivals(evidence: Evidence) -> list[Claim]:
     """Is ADEPT better than the best fixed K in hindsight, and than always K=1? By the study's primary criterion."""
     by_steps = evidence.results.study.criterion == "steps-to-threshold"
     fixed = {
@@ -152,24 +133,21 @@ def rivals(evidence: Evidence, adaptive: Sequence[str]) -> list[Claim]:
         for method in evidence.comparison.methods
         if method.fixed_epochs is not None and evidence.has(method.name)
     }
-    if not fixed:
-        return []
     best = max(fixed, key=lambda name: evidence.primary_mean(name))
-    one = next((name for name, epochs in fixed.items() if epochs == 1), None)
+    one = next(name for name, epochs in fixed.items() if epochs == 1)
     claims = []
-    for name in adaptive:
-        if not evidence.has(name):
-            continue
+    for name in BANDITS[evidence.name]:
         for rival, words in ((best, f"the best fixed K in hindsight (K={fixed[best]})"), (one, "always K=1")):
-            if rival is None:
-                continue
             if by_steps:
                 gap = welch(evidence.solving_steps(name), evidence.solving_steps(rival))
                 measured, found = f"{thousands(gap)} steps to solve a task", verdict(gap, LESS)
             else:
                 gap = welch(evidence.relative_scores(name), evidence.relative_scores(rival))
                 measured, found = f"{points(gap)} of the baseline's final score", verdict(gap, MORE)
-            text = f"{evidence.comparison.label(name)} is better than {words} on {evidence.results.study.name}"
             spent = evidence.compute(name) / evidence.compute(rival)
-            claims.append(Claim(text, f"{measured}; {percent(spent)} of its FLOPs", evidence.seeds, found, RIVAL))
+            text, measured = (
+                f"{evidence.label(name)} is better than {words}",
+                f"{measured}; {percent(spent)} of its FLOPs",
+            )
+            claims.append(Claim(text, measured, evidence.seeds, found, RIVAL))
     return claims

@@ -9,18 +9,19 @@ from functools import cache
 from pathlib import Path
 
 from adept import cost
-from adept.report.text import counted
 from adept.studies.estimate import estimate
 from adept.studies.grid import load_study
+from adept.studies.packing import FILE as PACKED
 from adept.studies.results import results_of
-from paper.measures import Evidence
+from paper.measures import RESULTS, load
 from paper.words import table
 
 PASS_FLOPS = 61_218_816
 """A forward pass of the Procgen network by PyTorch's counter (docs/studies.md)."""
 GPU_FLOPS, ENVIRONMENT_STEPS = 10e12, 22_000
 """What the estimate for one GPU assumes: sustained floating-point operations, and environment steps, a second."""
-PLANNED = "planned"
+SMALL = "procgen-small"
+"""What a CPU can train of Procgen: smaller networks, fewer games and steps."""
 
 
 @dataclass(frozen=True)
@@ -36,22 +37,19 @@ class Entry:
     status: str = "declared, not run"
 
 
-def entries(minigrid: Evidence | None, pybullet: Evidence | None) -> list[Entry]:
+def entries() -> list[Entry]:
     """Return the inventory in the paper's order, with what the records say was run."""
-    small = f"`procgen-small`: {PLANNED}"
+    small, main = ran(SMALL, SMALL), ("procgen-ppo", "procgen-drac")
     return [
-        Entry("1, 3, 22, 23", "Procgen: score and overhead", ("procgen-ppo", "procgen-drac"), status=small),
-        Entry("2 (a); overhead appendix", "share of compute by phase; FLOPs", (), "`adept flops procgen/bigfish`",
-              "arithmetic"),
-        Entry("4", "Procgen: test levels", ("procgen-ppo", "procgen-drac"),
-              status=f"{small}; PPO's scores from public records"),
-        Entry("5, 24 to 27", "decisions of U and G", ("procgen-ppo", "procgen-drac"),
-              status=f"{small}; placebo and scores by K from public records"),
+        Entry("1, 3, 22, 23", "Procgen: score and overhead", main, status=small),
+        Entry("2 (a); overhead appendix", "compute by phase; FLOPs", (), "`adept flops procgen/bigfish`", "arithmetic"),
+        Entry("4", "Procgen: test levels", main, status=f"{small}; PPO's scores from public records"),
+        Entry("5, 24 to 27", "decisions of U and G", main, status=f"{small}; placebo from public records"),
         Entry("6, 32 to 37", "arm sets on Procgen", ("procgen-arms-ppo", "procgen-arms-drac")),
-        Entry("7", "PyBullet", ("pybullet",), status=ran(pybullet)),
-        Entry("8", "MiniGrid", ("minigrid",), status=ran(minigrid)),
+        Entry("7", "PyBullet", ("pybullet",), status=ran("pybullet")),
+        Entry("8", "MiniGrid", ("minigrid",), status=ran("minigrid")),
         Entry("9 to 11", "screenshots", (), "`adept play RUN --video FILE`", "not drawn"),
-        Entry("12, 17", "curves of R", ("procgen-ppo", "procgen-drac"), status=small),
+        Entry("12, 17", "curves of R", main, status=small),
         Entry("13, 14, 28", "PPO+U: c and W", ("procgen-search-u-ppo",)),
         Entry("15, 16, 29", "PPO+G: η and W", ("procgen-search-g-ppo",)),
         Entry("18, 19, 30", "DrAC+U: c and W", ("procgen-search-u-drac",)),
@@ -62,17 +60,20 @@ def entries(minigrid: Evidence | None, pybullet: Evidence | None) -> list[Entry]
     ]  # fmt: skip
 
 
-def ran(evidence: Evidence | None) -> str:
-    """Say how much of a study's records are there."""
-    if evidence is None:
-        return "not run"
+def ran(name: str, instead: str = "") -> str:
+    """Say how much of a study's records are there; where it stands for another one, under which name."""
+    if not (RESULTS / name / PACKED).exists():
+        return f"`{name}`: planned"
+    evidence = load(name)
     study = evidence.results.study
     task = study.tasks[0]
     steps, whole = evidence.comparison.budget[task], study.config(study.baseline, task, study.seeds[0]).steps
-    done = f"{counted(evidence.done, 'run')}, {evidence.seeds} seeds"
-    if steps > 0.9 * whole:
-        return f"run at full scale: {done}"
-    return f"run reduced: {steps / 1e6:.1g} of {whole / 1e6:.0f} M steps, {done}; five seeds: {PLANNED}"
+    done = f"{evidence.seeds} seeds"
+    if instead:
+        return f"`{instead}`: {steps / 1e6:.1g} M steps, {len(study.tasks)} tasks, {done}"
+    return f"run at full scale: {done}" if steps > 0.9 * whole else (
+        f"run reduced: {steps / 1e6:.1g} of {whole / 1e6:.0f} M steps, {done}"
+    )  # fmt: skip
 
 
 @cache
@@ -104,7 +105,7 @@ def figure_table(found: Sequence[Entry]) -> str:
         cpu = sum(hours(name)[0] for name in new)
         gpus = [hours(name)[1] for name in new]
         gpu = sum(value for value in gpus if value is not None)
-        cells = (f"{cpu:,.0f}", f"{gpu:,.0f}" if gpu else "–") if new else ("above" if entry.studies else "0", "")
+        cells = (f"{cpu:,.0f}", f"{gpu:,.0f}" if gpu else "–") if new else ("", "")
         rows.append([entry.figures, entry.shows, commands, entry.status, *cells])
     header = ("figure", "shows", "study or command", "status", "CPU hours", "GPU hours")
     return table(header, rows, 2)

@@ -7,14 +7,14 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from adept.config import Config
-from adept.probe.records import Records
+from adept.probe.records import Records, shares
 from adept.report.analysis import Analysis, analyze
 from adept.report.comparison import Comparison
 from adept.report.loading import load_comparison
@@ -24,6 +24,7 @@ from adept.studies.results import StudyResults, load_results
 
 Array = npt.NDArray[np.float64]
 ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "results"
 RESAMPLES = 10_000
 SOLVED = 0.9
 
@@ -46,17 +47,19 @@ class Evidence:
         """The mean return of 100 episodes at which a task is solved."""
         return self.results.study.threshold or SOLVED
 
-    @cached_property
-    def done(self) -> int:
-        """How many runs are finished."""
-        return self.results.counts()["done"]
+    @property
+    def name(self) -> str:
+        """The study's name."""
+        return self.results.study.name
 
     @cached_property
     def seeds(self) -> str:
-        """How many seeds a cell has, as a number or a range."""
+        """How many seeds a cell has, as a number or a range, of how many the study declares."""
         counts = [len(self.comparison.finished(method.name, task))
                   for method in self.comparison.methods for task in self.tasks]  # fmt: skip
-        return f"{max(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+        done = f"{max(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+        declared = f"{len(self.results.study.seeds)}"
+        return done if done == declared else f"{done}/{declared}"
 
     def has(self, *methods: str) -> bool:
         """Say whether methods have finished runs on every task."""
@@ -95,6 +98,10 @@ class Evidence:
         assert scores is not None
         return scores["mean"].value
 
+    def label(self, method: str) -> str:
+        """Return how a method is called, without the algorithm."""
+        return self.comparison.label(method).removeprefix("PPO+ADEPT").replace("(", "").replace(")", "")
+
     def compute(self, method: str) -> float:
         """Return a method's FLOPs relative to the baseline's."""
         return self.analysis.methods[method].compute
@@ -110,32 +117,30 @@ class Evidence:
         """The same runs as a probe reads them."""
         return Records(self.results)
 
-    def columns(self, method: str, task: str) -> list[dict[str, Array]]:
-        """Return all recorded columns of a method's finished runs on a task, up to the study's budget."""
-        return self.records.runs(method, task)
+    def shares(self, method: str, task: str, last: int = 0) -> Array:
+        """Return, for each finished run, the share of its (last) updates that each arm got, in the arms' order."""
+        runs = self.comparison.finished(method, task)
+        return shares([run.epochs[-last:] for run in runs], self.config(method).arms)
 
 
 @contextmanager
 def copied(results: Path, names: Iterable[str]) -> Iterator[dict[str, Path]]:
-    """Give folders that hold the packed records of studies alone, by name; those without packed records are left out.
+    """Give folders that hold the packed records of studies alone, by name.
 
     They are read apart from the run folders beside them, which a study under way is changing.
     """
     with tempfile.TemporaryDirectory() as alone:
-        found = {}
-        for name in names:
-            if (results / name / PACKED).exists():
-                found[name] = Path(alone) / name
-                found[name].mkdir()
-                for file in ("study.toml", PACKED):
-                    shutil.copy(results / name / file, found[name])
+        found = {name: Path(alone) / name for name in names}
+        for name, folder in found.items():
+            folder.mkdir()
+            for file in ("study.toml", PACKED):
+                shutil.copy(results / name / file, folder)
         yield found
 
 
-def load(name: str) -> Evidence | None:
-    """Read the packed records of a study of results/; None where there are none."""
-    with copied(ROOT / "results", [name]) as directories:
-        if name not in directories:
-            return None
+@cache
+def load(name: str) -> Evidence:
+    """Read the packed records of a study of results/."""
+    with copied(RESULTS, [name]) as directories:
         comparison = load_comparison([directories[name]])
         return Evidence(load_results(directories[name]), comparison, analyze(comparison))

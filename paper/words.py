@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from adept.report.comparison import Run
 from adept.report.statistics import Estimate
-from adept.report.text import counted, percent
-
-NOT_RUN = "*Not run yet.*"
+from adept.report.text import percent
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], right: int = 0) -> str:
     """Return a Markdown table; the last columns, as many as said, stand to the right."""
     marks = ["---"] * (len(header) - right) + ["---:"] * right
     return "\n".join(f"| {' | '.join(row)} |" for row in [header, marks, *rows])
-
-
-def finished(runs: Sequence[Run]) -> str:
-    """Say how many runs are finished."""
-    return f"{sum(run.state == 'done' for run in runs)} of {counted(len(runs), 'run')} are finished."
 
 
 def thousands(estimate: Estimate) -> str:

@@ -2,7 +2,6 @@
 
 python -m experiments.advice.directions run      makes the runs that are missing in results/advice
 python -m experiments.advice.directions table    prints the advice on each, and whether it is right
-python -m experiments.advice.directions page     writes that into results/advice/README.md
 
 | kind | what is done | right is |
 | --- | --- | --- |
@@ -24,10 +23,8 @@ from adept.hindsight.advice import Advice
 from adept.hindsight.stages import STAGE_NAMES
 from adept.presets import preset
 from adept.runs.advice import advice_of
-from benchmarks.page import write
 from experiments.advice.runs import RESULTS, make, read
 
-PAGE = RESULTS / "README.md"
 Cells = list[tuple[str, str, Config]]
 """Name, kind and configuration of runs."""
 
@@ -149,11 +146,11 @@ def table(*, full: bool = False) -> str:
 def main() -> None:
     """Carry out a command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("run", "table", "page"))
+    parser.add_argument("command", choices=("run", "table"))
     parser.add_argument("--only", default="", help="runs whose names begin so")
     options = parser.parse_args()
     if options.command != "run":
-        print(table(full=True) if options.command == "table" else write("advice", table(), PAGE))
+        print(table(full=True))
         return
     for name, _, config in CELLS:
         if name.startswith(options.only) and make(RESULTS / f"{name}.csv.gz", config):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from adept.runs.safe_io import write_aside
-from paper.public import figures, page, tables
+from paper.public import figures, tables
 from paper.public.claims import FOLDER, Public
 
 
@@ -23,7 +23,7 @@ def made(data: Path) -> dict[str, list[tables.Row]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write tables, figures and the folder's README."""
+    """Write tables and figures."""
     parser = argparse.ArgumentParser(prog="python -m paper.public", description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help=f"folder with {tables.PPO_FILE}, {tables.PPG_FILE}")
     parser.add_argument("--out", type=Path, default=FOLDER)
@@ -44,7 +44,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     write_aside(options.out / "epochs-curves.csv", drawn[1].files()["epochs.csv"].decode())
     for name, rows in found.items():
         write_aside(options.out / f"{name}.csv", tables.csv_of(rows))
-    write_aside(options.out / "README.md", page.readme(public, drawn))
     return 0
 
 

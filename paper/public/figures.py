@@ -6,10 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from adept.report.figures import WIDTH, Drawing, legend, new_figure
+from adept.report.figures import WIDTH, Drawing, legend, new_figure, our_style
 from adept.report.style import arm_colours
 from adept.report.tables import Block
-from paper.figures import styled
 from paper.public.claims import Public
 from paper.public.tables import ARMS, Array, by_game, normalised
 
@@ -23,7 +22,7 @@ SHADES = (0, *range(1, 10))
 TRAIN, TEST = "#9aa0a6", "#2a78b5"
 
 
-@styled
+@our_style()
 def placebo_figure(public: Public) -> Drawing:
     """Draw the share of each arm in every run, as recorded and in random order."""
     colours = arm_colours(ARMS, (0, *ARMS))
@@ -56,7 +55,7 @@ def placebo_figure(public: Public) -> Drawing:
     )  # fmt: skip
 
 
-@styled
+@our_style()
 def epochs_figure(records: Mapping[tuple[str, str], Array], public: Public) -> Drawing:
     """Draw scores over the run by number of policy epochs and of value epochs, and both means side by side."""
     figure, ((left, middle, right),) = new_figure(1, 3, WIDTH, 2.9)
@@ -95,7 +94,7 @@ def epochs_figure(records: Mapping[tuple[str, str], Array], public: Public) -> D
     )  # fmt: skip
 
 
-@styled
+@our_style()
 def gap_figure(public: Public) -> Drawing:
     """Draw train and test scores of every game, ordered by their gap."""
     gaps = public.gaps()

@@ -1,46 +1,14 @@
-"""The README of results/procgen-public: sources, tables in short, and what they do not say."""
+"""The tables of results/procgen-public."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import numpy as np
 
-from adept.report.figures import Drawing
-from adept.report.text import interval, markdown
+from adept.report.text import interval
 from paper.intervals import student
-from paper.public.claims import Public, public_claims
+from paper.public.claims import Public
 from paper.public.tables import ARMS, SIZES, by_game
 from paper.words import percent_interval, table
-
-SOURCES = Path(__file__).parent / "sources.md"
-
-
-def readme(public: Public, drawings: Sequence[Drawing]) -> str:
-    """Return the page."""
-    parts = [
-        SOURCES.read_text(encoding="utf-8"),
-        "## Claims",
-        claims_block(public),
-        "## Placebo",
-        placebo_block(public),
-        _shown(drawings[0]),
-    ]
-    parts += ["## Epochs", epochs_block(public), _shown(drawings[1])]
-    parts += ["## Training and test levels", gap_block(public), _shown(drawings[2])]
-    return "\n\n".join(part.strip() for part in parts) + "\n"
-
-
-def _shown(drawing: Drawing) -> str:
-    return f"![{drawing.title}]({drawing.name}.png)\n\n{drawing.caption}"
-
-
-def claims_block(public: Public) -> str:
-    """Return the claims with their verdicts."""
-    rows = [[markdown(claim.text), claim.kind, markdown(claim.measured), f"**{claim.verdict}**"]
-            for claim in public_claims(public)]  # fmt: skip
-    return table(("claim", "kind", "measured [95 %]", "verdict"), rows)
 
 
 def placebo_block(public: Public) -> str:

@@ -15,7 +15,7 @@ from adept.config import Execution
 from adept.presets import preset
 from adept.trainer_engine import preset_settings
 from adept.training import Trainer
-from benchmarks.baseline import Pool, model
+from experiments.stable_baselines3.baseline import Pool, model
 
 STEPS, ENVIRONMENTS = 256, 4
 ORDER = np.random.default_rng(0).permutation(STEPS * ENVIRONMENTS)

@@ -1,6 +1,6 @@
 """How much exploration a bandit needs once its rewards are standardised: regret on simulated returns.
 
-    python benchmarks/scheduler_scale.py
+    python -m experiments.exploration
 
 Three arms, the best one better than the worst by `gap` in units of the noise. A regret of 1 is that of a uniform
 choice. Every row is the mean over seeds, which also permute the arms; the last column is the mean over the bandits.

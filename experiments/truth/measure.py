@@ -1,8 +1,6 @@
-"""Does hindsight tell the truth? Gains and slopes against the returns that came of the same parameters.
+"""Gains and slopes against the returns that came of the same parameters.
 
-python benchmarks/hindsight.py run [--only pybullet]    measures what is missing in results/hindsight, by repeats
-python benchmarks/hindsight.py table                    prints agreement and correlations from the stored rows
-python benchmarks/hindsight.py page                     writes them and their figure into results/hindsight/README.md
+python -m experiments.truth.measure [--only pybullet]    measures what is missing in results/hindsight, by repeats
 
 A run of the preset is stopped at several stages. From each stage, and for each of several rollouts, one update is made,
 and its parameters are kept before it (θ₀), after several epochs (θ_k) and at 0.75 and 1.25 of its length. The next
@@ -20,31 +18,25 @@ import argparse
 import copy
 import csv
 import math
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "results" / "hindsight"
-sys.path.insert(0, str(ROOT))
-
-from adept.envs import Array, make_environments  # noqa: E402
-from adept.envs.base import Continuous  # noqa: E402
-from adept.fast.actors import fast_actor  # noqa: E402
-from adept.hindsight.estimates import time_groups  # noqa: E402
-from adept.hindsight.evaluation import Evaluator, Rows  # noqa: E402
-from adept.networks import TorchActor  # noqa: E402
-from adept.presets import preset  # noqa: E402
-from adept.probe.branches import with_generator  # noqa: E402
-from adept.seeding import stream_seed  # noqa: E402
-from adept.trainer_engine import LearnerWeights, preset_settings  # noqa: E402
-from adept.training import Trainer  # noqa: E402
-from benchmarks import truth  # noqa: E402
+from adept.envs import Array, make_environments
+from adept.envs.base import Continuous
+from adept.fast.actors import fast_actor
+from adept.hindsight.estimates import time_groups
+from adept.hindsight.evaluation import Evaluator, Rows
+from adept.networks import TorchActor
+from adept.presets import preset
+from adept.probe.branches import with_generator
+from adept.seeding import stream_seed
+from adept.trainer_engine import LearnerWeights, preset_settings
+from adept.training import Trainer
+from experiments.truth.page import CELLS, Plan, read, result_path
 
 State = tuple[dict[str, Any], dict[str, Any]]
 
@@ -53,40 +45,6 @@ COLUMNS = (
     "truth_error", "episodes",
 )  # fmt: skip
 LENGTHS = (0.75, 1.25)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How a task is measured."""
-
-    marks: tuple[int, ...]
-    """epochs whose parameters are judged; the last ends the update"""
-    stages: tuple[int, ...]
-    repeats: int
-    settle: int
-    """rollouts before the one that the update is made on, so that the ages of episodes are mixed"""
-    players: int
-    """environments that play for the truth"""
-    episodes: int
-    """episodes that each of them plays"""
-
-
-MINIGRID = Plan((1, 2, 8), (20, 40, 80, 160), repeats=6, settle=2, players=16, episodes=4)
-PYBULLET = Plan((2, 10), (10, 30), repeats=6, settle=0, players=8, episodes=1)
-CELLS = [
-    ("minigrid/DoorKey-6x6", 3, MINIGRID),
-    ("pybullet/Hopper", 1, PYBULLET),
-    ("pybullet/HalfCheetah", 1, PYBULLET),
-    ("pybullet/Walker2D", 1, PYBULLET),
-    ("minigrid/LavaGapS7", 1, replace(MINIGRID, stages=(80, 160, 240))),
-    ("minigrid/DoorKey-6x6", 4, replace(MINIGRID, stages=(80, 160))),
-    ("minigrid/Empty-16x16", 1, replace(MINIGRID, stages=(40, 80))),
-]
-"""The runs of results/branches, at the stages where they meet rewards, and three of PyBullet."""
-
-
-def result_path(task: str, seed: int) -> Path:
-    return RESULTS / f"{task.replace('/', '-')}-seed{seed}.csv"
 
 
 def run(task: str, seed: int, plan: Plan) -> None:
@@ -233,27 +191,13 @@ def part(saved: State, name: str) -> State:
     }
 
 
-def read(path: Path) -> list[dict[str, float]]:
-    with path.open(newline="") as file:
-        return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
-
-
-def stored() -> list[truth.Run]:
-    """Return the rows of the runs that were measured."""
-    paths = {(task, seed): (plan.marks, result_path(task, seed)) for task, seed, plan in CELLS}
-    return [truth.Run(*cell, marks, read(path)) for cell, (marks, path) in paths.items() if path.exists()]
-
-
 def main() -> None:
+    """Measure what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("run", "table", "page"))
     parser.add_argument("--only", default="", help="tasks whose names begin so")
     parser.add_argument("--stages", type=int, nargs="+", help="these stages alone")
     parser.add_argument("--repeats", type=int, help="repeats at each stage, to begin with fewer")
     options = parser.parse_args()
-    if options.command != "run":
-        print(truth.table(stored()) if options.command == "table" else truth.page(stored()))
-        return
     for task, seed, plan in CELLS:
         stages = tuple(stage for stage in plan.stages if stage in (options.stages or plan.stages))
         if task.startswith(options.only) and stages:

@@ -1,9 +1,4 @@
-"""Where the choice goes wrong: what stored decisions say of the bandit's reward, beside what `adept probe` tells.
-
-- tracking: does the GAE return move with the return of episodes, over a run and from one iteration to the next?
-- held: how many runs end with one arm?
-- placebos: the shares of arms in a method's own runs, beside those on rewards that it cannot have changed.
-"""
+"""What stored decisions say of the bandit's reward, beside what `adept probe` tells."""
 
 from __future__ import annotations
 
@@ -14,9 +9,9 @@ from functools import cache
 import numpy as np
 
 from adept.probe.placebo import Placebo, placebo
-from adept.probe.records import Array, shares
+from adept.probe.records import Array
 from adept.probe.stages import Stage, branches_path, read_stages
-from paper.branches import CELLS, RESULTS
+from experiments.choice.branches import CELLS, RESULTS
 from paper.measures import Evidence
 
 WINDOW = 15
@@ -44,7 +39,7 @@ def tracking(evidence: Evidence) -> list[Tracking]:
     for task in evidence.tasks:
         levels, changes, silent = [], [], []
         for method in evidence.comparison.methods:
-            for columns in evidence.columns(method.name, task):
+            for columns in evidence.records.runs(method.name, task):
                 gae, episode = columns["gae_return"], columns["episode_return"]
                 known = np.isfinite(episode)
                 silent.append(1 - known.mean())
@@ -72,15 +67,9 @@ def detrended(values: Array) -> Array:
     return values - trend
 
 
-def arm_shares(evidence: Evidence, method: str, task: str, last: int = 0) -> Array:
-    """Return, for each finished run, the share of its (last) updates that each arm got, in the arms' order."""
-    config = evidence.config(method)
-    return shares([run.epochs[-last:] for run in evidence.comparison.finished(method, task)], config.arms)
-
-
 def held(evidence: Evidence, method: str) -> dict[int, int]:
     """Return how many runs of a method, over all tasks, end by taking each arm and hardly any other."""
-    found = np.concatenate([arm_shares(evidence, method, task, LATE) for task in evidence.tasks])
+    found = np.concatenate([evidence.shares(method, task, LATE) for task in evidence.tasks])
     return dict(zip(evidence.config(method).arms, (found >= HELD).sum(0).tolist(), strict=True))
 
 
@@ -104,8 +93,8 @@ def preferences(evidence: Evidence, method: str) -> list[Preferences]:
     config = evidence.config(method)
     found = []
     for task in evidence.tasks:
-        real = arm_shares(evidence, method, task)
-        runs = [columns["gae_return"] for columns in evidence.columns(evidence.comparison.baseline, task)]
+        real = evidence.shares(method, task)
+        runs = [columns["gae_return"] for columns in evidence.records.runs(evidence.comparison.baseline, task)]
         if len(real) and runs:
             fed = placebo(config.scheduler, config.arms, config.scheduler_options, runs, task)
             found.append(Preferences(method, real, fed))

@@ -1,20 +1,19 @@
-"""What the rows of benchmarks/hindsight.py say: how far hindsight and the paper's reward agree with true returns."""
+"""What the measured rows say: how far hindsight and the paper's reward agree with true returns."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from adept.hindsight.estimates import Estimate
-from benchmarks.page import write
+from adept.report.figures import WIDTH, Drawing, legend, new_figure, our_style
+from adept.report.tables import Block
+from paper.words import table as markdown_table
 
-PAGE = Path(__file__).resolve().parent.parent / "results" / "hindsight" / "README.md"
-FIGURE = PAGE.parent / "truth.svg"
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 SLOPE = (-1.25, -0.75)
@@ -136,11 +135,7 @@ def interval(found: Sequence[Point], statistic: Callable[[Rows], float], draws: 
 
 def table(runs: Sequence[Run]) -> str:
     """Return the agreement of hindsight and of the paper's reward with the truth, in Markdown."""
-    lines = [
-        "| tasks | question | states | same sign, one update: hindsight | paper's reward | rank correlation: hindsight "
-        "| paper's reward |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    rows = []
     for family in ("minigrid", "pybullet", ""):
         for question, found in questions([run for run in runs if run.task.startswith(family)]).items():
             states = len({point.state for point in found})
@@ -148,52 +143,40 @@ def table(runs: Sequence[Run]) -> str:
                 cells = [
                     interval(found, measure(found, name)) for measure in (agreement, correlation) for name in NAMES
                 ]
-                lines.append(f"| {family or 'all'} | {question} | {states} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+                rows.append([family or "all", question, f"{states}", *cells])
+    header = ("tasks", "question", "states", "same sign, one update: hindsight", "paper's reward",
+              "rank correlation: hindsight", "paper's reward")  # fmt: skip
+    return markdown_table(header, rows)
 
 
 def block(runs: Sequence[Run]) -> str:
-    """Return the page's block: the table, what it was measured on, and the figure."""
-    if not runs:
-        return "Not measured yet: `python benchmarks/hindsight.py run`, then `page`."
+    """Return the table, and what it was measured on."""
     tasks = ", ".join(f"{run.task} (seed {run.seed})" for run in runs)
     repeats = {len({row["repeat"] for row in run.rows if row["stage"] == stage})
                for run in runs for stage in {row["stage"] for row in run.rows}}  # fmt: skip
     span = f"{min(repeats)}" if len(repeats) == 1 else f"{min(repeats)} to {max(repeats)}"
-    rows = sum(len(run.rows) for run in runs)
-    return (
-        f"{table(runs)}\n\n{tasks}; {span} updates per state, {rows} policies played. Rows: the CSV files.\n\n"
-        f"![Estimates of updates against the true returns]({FIGURE.name})"
-    )
+    played = sum(len(run.rows) for run in runs)
+    return f"{table(runs)}\n\n{tasks}; {span} updates per state, {played} policies played."
 
 
-def page(runs: Sequence[Run]) -> str:
-    """Draw the figure and write the block; return the page's name."""
-    figure(runs)
-    return write("truth", block(runs), PAGE)
-
-
-def figure(runs: Sequence[Run]) -> str:
-    """Draw what was said against the truth, both in standard errors; return the file's name."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-
-    plt.rcParams.update({"svg.hashsalt": "adept", "svg.fonttype": "none", "font.size": 9})
-    drawing, axes = plt.subplots(1, 2, figsize=(8.4, 3.7), sharey=True)
+@our_style()
+def drawing(runs: Sequence[Run]) -> Drawing:
+    """Draw what was said against the truth, both in standard errors."""
+    figure, (axes,) = new_figure(1, 2, WIDTH, 3.4, sharey=True)
+    rows: list[Block] = []
     for axis, (name, label) in zip(axes, NAMES.items(), strict=True):
         for marker, (question, found) in zip("os^", questions(runs).items(), strict=True):
             said, truth = ([point.z(each) for point in found] for each in (name, "truth"))
             axis.scatter(said, truth, 18, marker=marker, label=question, alpha=0.75, linewidths=0)
+            rows += [{"by": label, "question": question, "state": point.state, "said": round(one, 4),
+                      "truth": round(other, 4)}
+                     for point, one, other in zip(found, said, truth, strict=True)]  # fmt: skip
         axis.axhline(0, color="0.7", linewidth=0.8, zorder=0)
         axis.axvline(0, color="0.7", linewidth=0.8, zorder=0)
         axis.set_xscale("symlog", linthresh=2)
         axis.set_xlabel(f"difference by {label}, standard errors")
-        axis.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("difference of true returns, standard errors")
     axes[0].set_yscale("symlog", linthresh=2)
-    axes[1].legend(frameon=False, fontsize=8, loc="lower right")
-    drawing.tight_layout()
-    drawing.savefig(FIGURE, metadata={"Date": None})
-    return FIGURE.name
+    legend(figure, axes[0])
+    caption = "Each point is a difference between two parameters at one state: means over updates in standard errors."
+    return Drawing("truth", "Estimates of updates against the true returns", caption, figure, rows)

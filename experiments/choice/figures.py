@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 
 from adept.probe.records import mean_interval
 from adept.probe.stages import Stage
-from adept.report.figures import STYLE, WIDTH, Drawing, legend, new_figure, step_axis
+from adept.report.figures import WIDTH, Drawing, legend, new_figure, our_style, step_axis
 from adept.report.statistics import Estimate
 from adept.report.style import arm_colours
 from adept.report.tables import Block
-from paper.choices import Preferences
+from experiments.choice.choices import Preferences
 from paper.measures import Evidence
 
 REAL, FED = "#2a78b5", "#c3cad1"
@@ -25,17 +24,7 @@ MEASURES = {
 }
 
 
-def styled(draw: Callable[..., Drawing]) -> Callable[..., Drawing]:
-    """Draw in the report's style."""
-
-    def drawn(*arguments: object) -> Drawing:
-        with matplotlib.rc_context(STYLE):
-            return draw(*arguments)
-
-    return drawn
-
-
-@styled
+@our_style()
 def placebo_figure(name: str, found: Sequence[Preferences], labels: dict[str, str]) -> Drawing:
     """Draw a row per method and a panel per task: the share of each arm, real and fed."""
     methods, tasks = list(dict.fromkeys(entry.method for entry in found)), list(dict.fromkeys(e.task for e in found))
@@ -78,7 +67,7 @@ def whiskers(axes: Axes, places: Sequence[float] | np.ndarray, estimates: Sequen
             axes.plot([place, place], [estimate.low, estimate.high], color="#2b2f36", linewidth=0.9)
 
 
-@styled
+@our_style()
 def branch_figure(name: str, found: Sequence[Stage]) -> Drawing:
     """Draw a row per measure and a panel per run: how arms differ from their mean, at each stage."""
     cells = list(dict.fromkeys((stage.task, stage.seed) for stage in found))
@@ -119,7 +108,7 @@ def branch_figure(name: str, found: Sequence[Stage]) -> Drawing:
     )  # fmt: skip
 
 
-@styled
+@our_style()
 def run_figure(evidence: Evidence, method: str, task: str, seed: int) -> Drawing:
     """Draw one run: the reward, what the scheduler believes of each arm, and what it chose."""
     cell = next(cell for cell in evidence.results.cells if cell.key == (method, task, seed))

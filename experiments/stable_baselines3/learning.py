@@ -1,7 +1,7 @@
 """Does it learn? Our PPO beside Stable-Baselines3's, same hyperparameters and fixed epochs, several seeds.
 
-python benchmarks/learning.py [--workers 2]    runs what is missing in results/learning, then prints the table
-                                               and draws results/learning/learning.png.
+python -m experiments.stable_baselines3.learning [--workers 2]    runs what is missing in results/learning
+
 Every run is one CSV of step and mean return of the last 100 episodes; a finished one is not run again.
 
 The paper's tasks: three seeds are enough where they agree. Whether a seed solves DoorKey, or leaves standing still for
@@ -17,25 +17,21 @@ from __future__ import annotations
 import argparse
 import csv
 import multiprocessing
-import sys
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from adept.config import Config
+from adept.config import Config
+from adept.report.figures import WIDTH, Drawing, legend, new_figure, our_style, step_axis
+from paper.measures import RESULTS
+from paper.words import table
 
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "results" / "learning"
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.page import write  # noqa: E402
-
+RECORDS = RESULTS / "learning"
 FEW, FIVE, MANY = range(1, 4), range(1, 6), range(1, 11)
 SOLVED = 0.9
 STEPS = {
@@ -61,7 +57,6 @@ PRESETS = (
 CLOSE = ("envpool/Pendulum-v1",)
 """Tasks on which five seeds of each side did not decide it, so that there are ten."""
 ATARI = "envpool/CrazyClimber-v5"
-PAGE = ROOT / "results" / "learning" / "README.md"
 
 SEEDS = {
     ("adept", "minigrid/DoorKey-6x6"): MANY,
@@ -80,14 +75,17 @@ SEEDS = {
 
 
 def cells() -> list[tuple[str, str, int, int]]:
+    """Return library, task, seed and steps of every run."""
     return [(library, task, seed, STEPS[task]) for (library, task), seeds in SEEDS.items() for seed in seeds]
 
 
 def result_path(library: str, task: str, seed: int) -> Path:
-    return RESULTS / f"{library}-{task.replace('/', '-')}-seed{seed}.csv"
+    """Return where the record of a run is."""
+    return RECORDS / f"{library}-{task.replace('/', '-')}-seed{seed}.csv"
 
 
 def run(cell: tuple[str, str, int, int]) -> None:
+    """Train, if that was not done before, and write the record."""
     from adept.presets import preset
     from adept.runs.safe_io import write_aside
 
@@ -98,18 +96,20 @@ def run(cell: tuple[str, str, int, int]) -> None:
     config = replace(preset(task, scheduler="fixed"), seed=seed, steps=steps)
     rows = RUNNERS[library](config)
     text = "step,score\n" + "".join(f"{step},{score:.6g}\n" for step, score in rows)
-    RESULTS.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_aside(path, text)
     print(f"{library} {task} seed {seed}: {rows[-1][1]:.3f}", flush=True)
 
 
 def run_adept(config: Config) -> list[tuple[int, float]]:
+    """Return steps and scores of our PPO."""
     from adept.training import train
 
     return [(int(record["step"]), record["score"]) for record in train(config)]
 
 
 def run_random(config: Config) -> list[tuple[int, float]]:
+    """Return steps and scores of random actions."""
     from adept.envs import Discrete, make_environments
 
     environments = make_environments(config)
@@ -130,9 +130,10 @@ def run_random(config: Config) -> list[tuple[int, float]]:
 
 
 def run_sb3(config: Config, *, on_envpool: bool = False) -> list[tuple[int, float]]:
+    """Return steps and scores of Stable-Baselines3's PPO."""
     from stable_baselines3.common.callbacks import BaseCallback
 
-    from benchmarks.baseline import Pool, environments, model, normalized
+    from experiments.stable_baselines3.baseline import Pool, environments, model, normalized
 
     rows: list[tuple[int, float]] = []
     recent: deque[float] = deque(maxlen=100)
@@ -146,7 +147,7 @@ def run_sb3(config: Config, *, on_envpool: bool = False) -> list[tuple[int, floa
             rows.append((self.num_timesteps, float(np.mean(recent)) if recent else np.nan))
 
     vector = normalized(config, Pool(config)) if on_envpool else environments(config)
-    model(config, config.arms[0], vector).learn(config.iterations * config.batch_size, callback=Listen())
+    model(config, config.epochs, vector).learn(config.iterations * config.batch_size, callback=Listen())
     return rows
 
 
@@ -158,16 +159,18 @@ RUNNERS: dict[str, Callable[[Config], list[tuple[int, float]]]] = {
 }
 
 
-def scores(library: str, task: str, seed: int) -> np.ndarray:
-    with open(result_path(library, task, seed)) as file:
+def scores(library: str, task: str, seed: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return the record of a run: a row of step and score for each iteration."""
+    with result_path(library, task, seed).open(encoding="utf-8") as file:
         return np.array([[float(row["step"]), float(row["score"])] for row in csv.DictReader(file)])
 
 
 def done(library: str, task: str) -> list[int]:
+    """Return the seeds that have a record."""
     return [seed for seed in SEEDS[library, task] if result_path(library, task, seed).exists()]
 
 
-def first(curve: np.ndarray) -> float:
+def first(curve: np.ndarray[Any, np.dtype[np.float64]]) -> float:
     """Return the first score of a run, that of an untrained policy."""
     return float(curve[np.isfinite(curve[:, 1]), 1][0])
 
@@ -178,100 +181,66 @@ def presets_table() -> str:
     Untrained policies are alike in both libraries, so the return of one is the mean over all first scores.
     """
     rng = np.random.default_rng(0)
-    lines = [
-        "| task, steps | seeds | untrained | ours, mean return | Stable-Baselines3's | share [95 %] |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
-    ]
+    rows = []
     for task in PRESETS:
-        sides = {library: [scores(library, task, seed) for seed in done(library, task)]
-                 for library in ("adept", "sb3-envpool")}  # fmt: skip
-        if not all(sides.values()):
+        sides = [[scores(library, task, seed) for seed in done(library, task)] for library in ("adept", "sb3-envpool")]
+        if not all(sides):
             continue
-        start = float(np.mean([first(curve) for curves in sides.values() for curve in curves]))
-        ends = [np.array([curve[-1, 1] for curve in curves]) for curves in sides.values()]
+        start = float(np.mean([first(curve) for curves in sides for curve in curves]))
+        ends = [np.array([curve[-1, 1] for curve in curves]) for curves in sides]
         drawn = [[rng.choice(end, len(end)).mean() - start for end in ends] for _ in range(4000)]
         low, high = np.quantile([ours / theirs for ours, theirs in drawn], (0.025, 0.975))
         share = (ends[0].mean() - start) / (ends[1].mean() - start)
         each = [f"{end.mean():.0f} ({end.min():.0f} to {end.max():.0f})" for end in ends]
         seeds = " and ".join(dict.fromkeys(str(len(end)) for end in ends))
         name = f"{task.partition('/')[2]}, {STEPS[task] // 1000} k"
-        interval = f"{100 * share:.0f} % [{100 * low:.0f}, {100 * high:.0f}]"
-        lines.append(f"| {' | '.join([name, seeds, f'{start:.0f}', *each, interval])} |")
-    if done("adept", ATARI) and done("random", ATARI):
-        ours, random = (scores(library, ATARI, 1)[-1, 1] for library in ("adept", "random"))
-        lines.append(
-            f"\nAtari, {ATARI.partition('/')[2]}, {STEPS[ATARI] // 1000} k steps, one seed: a return of {ours:.1f} a "
-            f"life (rewards of -1, 0 and 1), and {random:.1f} with random actions."
-        )
-    return "\n".join(lines)
+        rows.append([name, seeds, f"{start:.0f}", *each, f"{100 * share:.0f} % [{100 * low:.0f}, {100 * high:.0f}]"])
+    header = ("task, steps", "seeds", "untrained", "ours, mean return", "Stable-Baselines3's", "share [95 %]")
+    return table(header, rows, 5)
 
 
-def report() -> None:
-    for library, task in SEEDS:
-        seeds = done(library, task)
-        if not seeds:
-            continue
-        curves = [scores(library, task, seed) for seed in seeds]
-        final = [float(curve[-1, 1]) for curve in curves]
-        print(
-            f"\n{task}, {library}: mean {np.mean(final):.3f} of {len(final)}, {np.mean(final[:3]):.3f} of seeds 1 to 3"
-        )
-        print("  each: " + " ".join(f"{value:.3f}" for value in final))
-        if task.startswith("minigrid"):
-            reached = [next((int(step) for step, score in curve if score >= SOLVED), None) for curve in curves]
-            print(f"  steps to a mean return of {SOLVED}: {reached}")
-        if task.startswith("procgen"):
-            print(f"  mean over the last third of the run: {np.mean(curves[0][-len(curves[0]) // 3 :, 1]):.2f}")
+def atari() -> str:
+    """Return the score of the short Atari run beside that of random actions."""
+    ours, random = (scores(library, ATARI, 1)[-1, 1] for library in ("adept", "random"))
+    return (
+        f"Atari, {ATARI.partition('/')[2]}, {STEPS[ATARI] // 1000} k steps, one seed: a return of {ours:.1f} a "
+        f"life (rewards of -1, 0 and 1), and {random:.1f} with random actions."
+    )
 
 
-def draw(path: Path) -> None:
+BLOCKS = {"learning": lambda: f"{presets_table()}\n\n{atari()}"}
+
+
+@our_style()
+def drawings() -> list[Drawing]:
     """Draw every run as a thin line: ours and Stable-Baselines3's, a panel per task."""
-    import matplotlib
-
-    from adept.report.figures import STYLE, WIDTH, legend, new_figure, step_axis
-
-    with matplotlib.rc_context(STYLE):
-        tasks = [task for task in STEPS if ("sb3", task) in SEEDS]
-        figure, (panels,) = new_figure(1, len(tasks), WIDTH, 2.6)
-        for axes, task in zip(panels, tasks, strict=True):
-            for library, colour, label in (("adept", "#0072b2", "adept"), ("sb3", "#c98a00", "Stable-Baselines3")):
-                for seed in SEEDS[library, task]:
-                    steps, score = scores(library, task, seed).T
-                    axes.plot(steps, score, color=colour, linewidth=0.9, label=label if seed == 1 else None)
-            axes.set_title(task.partition("/")[2])
-            step_axis(axes)
-        panels[0].set_ylabel("mean return of 100 episodes")
-        legend(figure, panels[0])
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, bbox_inches="tight", pad_inches=0.08, metadata={"Software": None})
+    tasks = [task for task in STEPS if ("sb3", task) in SEEDS]
+    figure, (panels,) = new_figure(1, len(tasks), WIDTH, 2.6)
+    for axes, task in zip(panels, tasks, strict=True):
+        for library, colour, label in (("adept", "#0072b2", "adept"), ("sb3", "#c98a00", "Stable-Baselines3")):
+            for seed in SEEDS[library, task]:
+                steps, score = scores(library, task, seed).T
+                axes.plot(steps, score, color=colour, linewidth=0.9, label=label if seed == 1 else None)
+        axes.set_title(task.partition("/")[2])
+        step_axis(axes)
+    panels[0].set_ylabel("mean return of 100 episodes")
+    legend(figure, panels[0])
+    caption = "Mean return of the last 100 episodes; each line is a run."
+    return [Drawing("learning", "Learning curves of both libraries", caption, figure, [])]
 
 
 def main() -> None:
+    """Run what is missing, seed by seed, so that what there is when it is stopped compares both sides."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--only", choices=tuple(RUNNERS), help="run the cells of one library, and print nothing")
-    parser.add_argument("--tasks", nargs="+", choices=tuple(STEPS), help="run these tasks alone, and draw nothing")
-    parser.add_argument("--report", action="store_true", help="run nothing; print the table of the runs that are there")
-    parser.add_argument(
-        "--page", action="store_true", help="with --report: the table into results/learning/README.md, too"
-    )
+    parser.add_argument("--only", choices=tuple(RUNNERS), help="the runs of one library")
+    parser.add_argument("--tasks", nargs="+", choices=tuple(STEPS), default=list(STEPS))
     options = parser.parse_args()
-    if options.report:
-        report()
-        print(presets_table())
-        if options.page:
-            write("learning", presets_table(), PAGE)
-        return
-    asked = [cell for cell in cells() if options.only in (None, cell[0]) and cell[1] in (options.tasks or STEPS)]
-    # Seed by seed, so that what there is when it is stopped compares both sides.
-    chosen = sorted(asked, key=lambda cell: (options.tasks or list(STEPS)).index(cell[1]) * 100 + cell[2])
+    asked = [cell for cell in cells() if options.only in (None, cell[0]) and cell[1] in options.tasks]
+    asked.sort(key=lambda cell: (options.tasks.index(cell[1]), cell[2]))
     with multiprocessing.get_context("spawn").Pool(options.workers, maxtasksperchild=1) as pool:
-        for _ in pool.imap_unordered(run, chosen):
+        for _ in pool.imap_unordered(run, asked):
             pass
-    if options.only is None and options.tasks is None:
-        report()
-        print(presets_table())
-        draw(PAGE.parent / "learning.png")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The runs that were branched for docs/results-appendix.md.
+"""The runs that are branched: the same update with every K from one state of a run.
 
-python -m paper.branches [--workers 2]    runs what is missing in results/branches
+python -m experiments.choice.branches [--workers 2]    runs what is missing in results/branches
 """
 
 from __future__ import annotations

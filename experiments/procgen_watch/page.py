@@ -1,4 +1,4 @@
-"""What the updates of procgen-watch were worth: one run of each method and game, so nothing of who wins."""
+"""The table of results/procgen-watch: one run of each method and game, so nothing of who wins."""
 
 from __future__ import annotations
 
@@ -9,37 +9,31 @@ from itertools import pairwise
 import numpy as np
 
 from adept.hindsight.stages import Mean
-from adept.report.comparison import Run
-from adept.report.hindsight import advice, monitored
+from adept.report.comparison import Comparison, Run
+from adept.report.hindsight import monitored
 from adept.report.statistics import Array, area_under_curve
 from adept.report.text import markdown, number, percent
-from paper.measures import Evidence
-from paper.words import NOT_RUN, finished, table
+from paper.measures import load
+from paper.words import table
 
 EPOCHS = 3
 """PPO's epochs on Procgen."""
 
 
-def monitor_block(evidence: Evidence | None) -> str:
-    """Return a row for each judged run, and what its updates come to in words."""
-    if evidence is None:
-        return NOT_RUN
-    comparison = evidence.comparison
+def monitor_table(comparison: Comparison) -> str:
+    """Return a row for each monitored run."""
     rows = []
-    for task in evidence.tasks:
-        base = comparison.finished(comparison.baseline, task)
+    for task in comparison.tasks:
+        (base,) = comparison.finished(comparison.baseline, task)
         for method in comparison.methods:
             for run in monitored(comparison, method.name, (task,)):
-                share = percent(run.update_flops[-1] / base[0].update_flops[-1]) if base else "–"
-                rows.append([comparison.short[task], markdown(method.label), *cells(run), share])
-    if not rows:
-        return NOT_RUN
+                share = percent(run.update_flops[-1] / base.update_flops[-1])
+                time = percent(comparison.total(run, "processor") / comparison.total(base, "processor"))
+                rows.append([comparison.short[task], markdown(method.label), *cells(run), share, time])
     added = ("first epoch", "second adds", "third adds", "twice the step adds")
-    header = ("game", "method", "judged updates", "slope z", *added, "critic's slope", "lr_scale at the end",
-              "mean score", "mean K", "update FLOPs")  # fmt: skip
-    said = [f"- {markdown(place)}: {markdown(words)}" for place, words in advice(evidence.analysis)]
-    left = finished(comparison.runs) if any(run.state != "done" for run in comparison.runs) else ""
-    return "\n\n".join(part for part in (table(header, rows, len(header) - 2), "\n".join(said), left) if part)
+    header = ("game", "method", "monitored updates", "slope z", *added, "critic's slope", "lr_scale at the end",
+              "mean score", "mean K", "update FLOPs", "processor time")  # fmt: skip
+    return table(header, rows, len(header) - 2)
 
 
 def cells(run: Run) -> Iterator[str]:
@@ -60,6 +54,9 @@ def cells(run: Run) -> Iterator[str]:
 
 
 def mean(values: Array, *, percent: bool = False) -> str:
-    """Return the mean over a run's judged updates with its standard error; – where fewer than two have a value."""
+    """Return the mean over a run's monitored updates with its standard error; – where fewer than two have a value."""
     found, scale, unit = Mean.of(values), *((100, " %") if percent else (1, ""))
     return f"{scale * found.value:+.2f} ± {scale * found.error:.2f}{unit}" if found.updates else "–"
+
+
+BLOCKS = {"procgen-watch": lambda: monitor_table(load("procgen-watch").comparison)}

@@ -1,0 +1,1 @@
+"""How much exploration a bandit needs once its rewards are standardised."""
