@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks import sb3_advice
-from benchmarks.page import written
 
 HEADER = ",".join([*sb3_advice.COLUMNS, "made_with"])
 
@@ -50,8 +49,3 @@ def test_missing_runs_are_said_and_no_best_cell_is_named(tmp_path: Path) -> None
     default, _, note = rows(tmp_path)
     assert default[1:] == ["default: K = 10, learning rate 0.0003 (1 of 5 seeds)", "30", "20", "", "100 %", "100 %"]
     assert note == ["259 of 260 runs are missing."]
-
-
-def test_the_page_says_what_the_records_say() -> None:
-    page = sb3_advice.INTEGRATIONS.read_text(encoding="utf-8")
-    assert written(page, "sb3-advice", sb3_advice.table(sb3_advice.records(sb3_advice.OUT))) == page

@@ -110,7 +110,7 @@ def update_and_play(
     assert found is not None
     assert evaluator.start is not None
     start, last = evaluator.start, learner.parameters()
-    candidates = {0.0: start, **evaluator.marked, plan.marks[-1]: last}
+    candidates: dict[Any, torch.Tensor] = {0.0: start, **evaluator.marked, plan.marks[-1]: last}
     gains = {0.0: (0.0, 0.0), plan.marks[-1]: (found.update_gain.value, found.update_gain.error)}
     gains |= {epoch: (each.value, each.error) for epoch, each in found.gain_by_epoch.items()}
     for length in LENGTHS:  # as negative numbers, so that the column is one of numbers

@@ -9,7 +9,7 @@ import pytest
 
 from adept.hindsight.advice import advise
 from adept.runs.advice import follow
-from experiments.advice import followed
+from experiments.advice import directions, followed
 from experiments.advice.runs import read
 
 TURNS = ("first", "second")
@@ -105,3 +105,9 @@ def test_following_changes_what_is_recommended_and_nothing_else():
     plain = replace(config, normalize_rewards=False)
     assert follow(plain, advise(blind)) == replace(plain, normalize_rewards=True)
     assert follow(config, advise(blind, rewards_scaled=True)).scheduler == "hindsight"
+
+
+def test_the_advice_names_the_right_direction_on_at_least_nine_of_ten_runs():
+    found = [correct for *_, correct in directions.judged(directions.CELLS)]
+    assert len(found) == len(directions.CELLS)
+    assert sum(found) >= 0.9 * len(found)

@@ -34,7 +34,7 @@ class StandardizedUCB(Standardized[Arm], UCB[Arm]):
     """Choose as `UCB` does, after every arm was tried once, from standardised rewards.
 
     Deviation: the paper uses rewards as they are; its rule leaves no arm for another one where returns are far above c.
-    `benchmarks/scheduler_scale.py` chose c = 1.
+    `experiments/exploration` chose c = 1.
 
     Args:
         arms: distinct hashable values, for example numbers of epochs.

@@ -1,4 +1,4 @@
-"""The statistics of benchmarks/hindsight.py, on rows whose answers are known."""
+"""The agreement of estimates with true returns, on rows whose answers are known."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks import truth
-from benchmarks.page import written
+from experiments.truth import agreement as truth
 
 
 def row(stage: float, repeat: float, candidate: float, **values: float) -> dict[str, float]:
@@ -71,27 +70,3 @@ def test_a_table_with_a_perfect_and_a_useless_signal() -> None:
     line = truth.table(runs).splitlines()[2]
     assert line.startswith("| all | whole update or none | 6 | 0.67 [0.67, 0.67] |")
     assert "| 1.00 [1.00, 1.00] | not known |" in line
-
-
-def test_the_page_says_what_the_rows_say() -> None:
-    from benchmarks import hindsight
-
-    page = truth.PAGE.read_text(encoding="utf-8")
-    assert written(page, "truth", truth.block(hindsight.stored())) == page
-
-
-def test_the_advice_names_the_right_direction_on_at_least_nine_of_ten_runs() -> None:
-    from experiments.advice import directions
-
-    page = directions.PAGE.read_text(encoding="utf-8")
-    assert written(page, "advice", directions.table()) == page
-    found = [correct for *_, correct in directions.judged(directions.CELLS)]
-    assert len(found) == len(directions.CELLS)
-    assert sum(found) >= 0.9 * len(found)
-
-
-def test_a_block_of_the_page_is_replaced_and_an_unknown_one_is_an_error() -> None:
-    text = "a\n<!-- results: x -->\nold\n<!-- end of results -->\nb\n"
-    assert written(text, "x", "new\n") == "a\n<!-- results: x -->\n\nnew\n\n<!-- end of results -->\nb\n"
-    with pytest.raises(ValueError, match="no block 'y'"):
-        written(text, "y", "new")
