@@ -18,11 +18,10 @@ from pathlib import Path
 
 from adept.report.figures import Drawing
 from adept.runs.safe_io import write_aside
-from benchmarks import sb3_advice
 from experiments.advice import directions
 from experiments.choice import page as choice
 from experiments.procgen_watch import page as procgen_watch
-from experiments.stable_baselines3 import learning
+from experiments.stable_baselines3 import advice, learning, savings
 from experiments.tournament import page as tournament
 from experiments.truth import page as truth
 from paper import blocks as paper
@@ -35,8 +34,9 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     **tournament.BLOCKS,
     **truth.BLOCKS,
     **learning.BLOCKS,
+    **advice.BLOCKS,
+    **savings.BLOCKS,
     "advice": directions.table,
-    "sb3-advice": lambda: sb3_advice.table(sb3_advice.records(sb3_advice.OUT)),
     "start-anywhere": lambda: "*Not run yet.*",
 }
 DRAWINGS: Mapping[Path, Callable[[], Sequence[Drawing]]] = {

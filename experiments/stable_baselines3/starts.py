@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import tomllib
 
-from benchmarks.sb3_advice import environment, versions
-from benchmarks.sb3_record import recorder
+from experiments.stable_baselines3.advice import environment, versions
+from experiments.stable_baselines3.record import recorder
 from experiments.start_anywhere.analysis import point
 
 OUT = Path(__file__).parents[2] / "results" / "sb3-starts"

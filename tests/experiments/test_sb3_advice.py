@@ -1,10 +1,10 @@
-"""The table of benchmarks/sb3_advice.py, on records whose figures are known."""
+"""The table of experiments/stable_baselines3/advice.py, on records whose figures are known."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks import sb3_advice
+from experiments.stable_baselines3 import advice as sb3_advice
 
 HEADER = ",".join([*sb3_advice.COLUMNS, "made_with"])
 

@@ -1,9 +1,8 @@
 """What the hindsight controller does for Stable-Baselines3's PPO with its own defaults, against a grid around them.
 
     pip install 'adept-rl[sb3,envpool]'
-    python -m benchmarks.sb3_advice run        # resumes: runs that have a record are not run again
-    python -m benchmarks.sb3_advice report     # the table, from the records; `python -m experiments` writes it
-    python -m benchmarks.sb3_advice overhead   # processor time of advice, advice and none taking turns in one process
+    python -m experiments.stable_baselines3.advice run        # resumes: runs that have a record are not run again
+    python -m experiments.stable_baselines3.advice overhead   # processor time with advice and without, in turns
 
 `run` goes from cheap to expensive: the first task before the second, and of each the methods in question for all seeds
 before the grid. `--tasks`, `--methods` and `--seeds` choose some. Several may run at once: a run that another process
@@ -28,10 +27,11 @@ from typing import Any
 import numpy as np
 
 from adept.records import current_name
-from benchmarks.sb3_record import recorder
+from experiments.stable_baselines3.record import recorder
+from paper.measures import RESULTS
+from paper.words import table as markdown_table
 
-ROOT = Path(__file__).resolve().parent.parent
-OUT = ROOT / "results" / "sb3-advice"
+OUT = RESULTS / "sb3-advice"
 TASKS = {"CartPole-v1": 61_440, "Acrobot-v1": 61_440, "Pendulum-v1": 81_920, "Hopper-v4": 102_400}
 """Environment steps of each task. All settings are SB3's defaults: one environment, 2048 steps, lr 3e-4, K = 10."""
 POOLED = ("Hopper-v4",)
@@ -137,6 +137,7 @@ def cells(options: argparse.Namespace) -> Iterator[tuple[str, str, int, Path]]:
 
 
 def record_path(out: Path, task: str, method: str, seed: int) -> Path:
+    """Return where the record of a run is."""
     return out / task / f"{method}-seed{seed}.csv"
 
 
@@ -185,15 +186,9 @@ def records(out: Path) -> dict[str, dict[str, list[dict[str, float]]]]:
     return found
 
 
-def report(options: argparse.Namespace) -> None:
-    """Print the table."""
-    print(table(records(options.out)))
-
-
 def table(found: Mapping[str, Mapping[str, Sequence[dict[str, float]]]]) -> str:
     """Return a row for each task and method in question, and for the best cell of the grid where it is complete."""
-    names = ("task", "setting", "return at the end", "mean return over the run", "better cells", "gradient steps")
-    lines = [f"| {' | '.join(names)} | processor time |", "| --- | --- | ---: | ---: | ---: | ---: | ---: |"]
+    rows = []
     planned = len(TASKS) * len(METHODS) * len(SEEDS)
     missing = planned - sum(len(runs) for methods in found.values() for runs in methods.values())
     for task, methods in found.items():
@@ -213,10 +208,14 @@ def table(found: Mapping[str, Mapping[str, Sequence[dict[str, float]]]]) -> str:
                     _share(runs, methods, "gradient_steps"),
                     _share(runs, methods, "cpu_seconds") if method in TIMED else "",
                 )
-                lines.append(f"| {' | '.join(cells)} |")
-    if missing:
-        lines.append(f"\n{missing} of {planned} runs are missing.")
-    return "\n".join(lines)
+                rows.append(cells)
+    header = ("task", "setting", "return at the end", "mean return over the run", "better cells", "gradient steps",
+              "processor time")  # fmt: skip
+    note = f"\n\n{missing} of {planned} runs are missing." if missing else ""
+    return markdown_table(header, rows, 5) + note
+
+
+BLOCKS = {"sb3-advice": lambda: table(records(OUT))}
 
 
 def _label(method: str, seeds: int) -> str:
@@ -284,9 +283,6 @@ def main() -> None:
     running.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
     running.add_argument("--out", type=Path, default=OUT)
     running.set_defaults(call=run)
-    reporting = commands.add_parser("report")
-    reporting.add_argument("--out", type=Path, default=OUT)
-    reporting.set_defaults(call=report)
     measuring = commands.add_parser("overhead")
     measuring.add_argument("--tasks", nargs="+", default=["CartPole-v1", "Pendulum-v1"])
     measuring.add_argument("--iterations", type=int, default=21)
