@@ -3,7 +3,7 @@
 Everything else is the usual single-file PPO (vectorised environments, GAE, clipped surrogate). The script trains the
 same agent in three ways, and prints what each reached and spent, and the advice on the first:
 
-1. fixed epochs, monitored: nothing changes, and `hindsight.advice()` says what epochs and learning rate were worth;
+1. fixed epochs, monitored: nothing changes, and `hindsight.advice()` recommends other ones;
 2. hindsight: it sets the learning rate of every update, and its epochs with optimize_for="compute";
 3. a bandit: it chooses the epochs from the mean return of each rollout. `adept.UCB` is the paper's rule, which at
    CartPole's returns stays with its first arm; `adept.StandardizedUCB`, used here, is our variant of it.

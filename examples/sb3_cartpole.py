@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--scheduler", type=scheduler, default="hindsight")
     options = parser.parse_args()
 
-    # Advice alone: changes nothing, and prints at the end what the epochs and the learning rate were worth.
+    # Advice alone: changes nothing, and prints advice on epochs and learning rate at the end.
     model = PPO("MlpPolicy", "CartPole-v1", device="cpu", seed=1)
     model.learn(options.steps, callback=AdeptCallback())
 

@@ -29,7 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "eval": ("adept.commands.evaluate", "score a run's policy over many episodes"),
     "play": ("adept.commands.play", "make a video of a run's policy"),
     "study": ("adept.commands.study", "run methods × tasks × seeds; study status DIR, study pack DIR"),
-    "advise": ("adept.commands.advise", "say what a run's epochs and learning rate were worth, and what to try next"),
+    "advise": ("adept.commands.advise", "recommend changes of a run's learning rate, epochs and rewards"),
     "report": ("adept.commands.report", "statistics, figures and one page from stored runs"),
     "probe": ("adept.commands.probe", "test a scheduler on placebo rewards: does it prefer arms that changed nothing?"),
     "flops": ("adept.commands.flops", "count the compute of an agent and what each arm saves"),
@@ -107,7 +107,7 @@ def one_line_warnings() -> Iterator[None]:
 
 
 def _silent() -> int:
-    """Leave stdout to nobody, so that the interpreter does not complain of it at its end."""
+    """Point stdout at the null device, so that the interpreter prints no error at its end."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return PIPE_CLOSED

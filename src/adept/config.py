@@ -26,7 +26,7 @@ NetworkName = Literal["auto", "impala", "impala-small", "nature", "minigrid", "m
 DEFAULT_ARMS = (4, 2, 1)
 """Arms of a bandit without a preset; the first is the K of everything else."""
 FORMER_KEYS = {"watch": "monitor", "watch_every": "monitor_every", "watch_rows": "monitor_rows"}
-"""Keys of configurations that were written before, by what they are called now."""
+"""Former keys of configurations, and their present names."""
 FORMER_OPTIONS = {"dear": "optimize_for"}
 """The same of scheduler options."""
 
@@ -103,11 +103,11 @@ class Config:
     restart_every: int = 100
     """iterations after which all environments restart, so that an interrupted run resumes exactly"""
     monitor: bool = True
-    """judge updates on the next rollout (docs/hindsight.md); changes no other number"""
+    """measure updates on the next rollout (docs/hindsight.md); changes no other number"""
     monitor_every: int = 0
-    """iterations between two judged updates; 0 is every 5th, or more often in runs with fewer than 200"""
+    """iterations between two measured updates; 0 is every 5th, or more often in runs with fewer than 200"""
     monitor_rows: int = 2048
-    """most rows of a rollout that judge an update, drawn at random"""
+    """most rows of a rollout on which an update is measured, drawn at random"""
 
     def __post_init__(self) -> None:
         self._settle_epochs()
@@ -259,7 +259,7 @@ class Config:
 
     @property
     def monitor_interval(self) -> int:
-        """Iterations between two judged updates, such that about 40 of a run are judged, or all of fewer."""
+        """Iterations between two measured updates, such that about 40 of a run are measured, or all of fewer."""
         return self.monitor_every or max(1, min(GAINS_EVERY, self.iterations // 40))
 
     def rule(self, seed: int = 0) -> Rule:

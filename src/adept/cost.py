@@ -17,7 +17,7 @@ def sampling(config: Config) -> int:
 
 
 def update(config: Config, rows: int) -> int:
-    """Return the cost of gradient steps on so many rows in all: 3, once for every pass that the algorithm makes."""
+    """Return the cost of gradient steps on `rows` rows, in forward passes: 3 × rows × passes of the algorithm."""
     return 3 * rows * ALGORITHMS[config.algo].passes
 
 
@@ -32,7 +32,7 @@ def iteration(config: Config, epochs: float, *, minibatches: int | None = None) 
 
 
 def ratio(config: Config, epochs: float, *, minibatches: int | None = None) -> float:
-    """Return the cost of iterations of so many epochs on average, over that of always using the largest arm."""
+    """Return the cost of iterations of `epochs` epochs on average, over that of always using the largest arm."""
     largest = iteration(config, max(config.choices), minibatches=minibatches)
     return iteration(config, epochs, minibatches=minibatches) / largest
 
@@ -43,5 +43,5 @@ def pays_for_monitoring(config: Config) -> bool:
 
 
 def epoch_flops(config: Config, flops: float, epochs: float) -> float:
-    """Return the FLOPs of one epoch, given those of an iteration with so many epochs that judged nothing: the first."""
+    """Return the FLOPs of one epoch, given those of an iteration without measurements, the first."""
     return flops / iteration(config, epochs) * epoch(config)

@@ -31,7 +31,7 @@ class ActionDistribution(Protocol):
     action_dtype: torch.dtype
 
     def noise(self, rng: np.random.Generator, *shape: int) -> Array:
-        """Draw what `sample` needs for so many actions."""
+        """Draw the random numbers that `sample` needs for actions of a shape."""
 
     def sample(self, parameters: Tensor, noise: Tensor) -> Tensor:
         """Return actions made from the noise."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 DIGITS = 4
-"""Significant digits that packed records keep of a column, where nothing else is said."""
+"""Significant digits that packed records keep of a column, unless the table gives another number."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def tag_of(name: str) -> str:
 
 
 def current_name(name: str) -> str:
-    """Return what a column is called now; committed records have older names."""
+    """Return the present name of a column; committed records have older names."""
     return _FORMER.get(name, name)
 
 

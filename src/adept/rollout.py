@@ -56,7 +56,7 @@ class Rollout:
 
     @cached_property
     def explained_variance(self) -> float:
-        """1 - Var(R - V)/Var(R): 1 for a critic that foresees the returns, 0 for one that says nothing."""
+        """1 - Var(R - V)/Var(R): 1 for a critic that predicts the returns, 0 for a constant one."""
         variance = float(self.returns.var()) if len(self) > 1 else 0.0
         return math.nan if variance == 0 else 1 - float((self.returns - self.values).var()) / variance
 

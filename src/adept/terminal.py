@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 WIDTH = 240
-"""Columns of a table where nobody looks: lines are not folded."""
+"""Columns of a table that is not printed on a terminal: lines are not folded."""
 ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that move the cursor, change colours or turn the direction of writing; not tabs and line ends."""
 

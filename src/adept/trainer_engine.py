@@ -54,7 +54,7 @@ class LearnerWeights:
 
 
 def preset_settings(config: Config, epochs: int, learning_rate: float) -> Settings:
-    """Return the settings of a configuration for so many epochs at a learning rate."""
+    """Return the settings of a configuration for `epochs` epochs at a learning rate."""
     augmentation = config.augmentation if ALGORITHMS[config.algo].augmentations else None
     return Settings(
         epochs,
@@ -222,7 +222,7 @@ class TrainerEngine(Engine):
 
 
 def measured_rows(config: Config, *, every: bool) -> int:
-    """Return the rows that an update is measured on, given whether a rule has every update measured.
+    """Return the rows on which an update is measured; `every`: a rule needs the slope of every update.
 
     A rule's slopes cost two passes: on K/8 of a rollout they are a twelfth of an update. Monitoring alone stays within
     `MONITOR_SHARE` of the run's FLOPs, unless the configuration says how often to monitor.

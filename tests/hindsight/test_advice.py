@@ -351,7 +351,7 @@ def test_noise_says_nothing(updates):
             "gain/x2": 2 * table["update_gain"] + 0.6 * rng.standard_normal(updates),
         }
         advice = advise(table | steps | {"epochs_done": np.full(updates, 8.0)})
-        said += advice.sentences != (f"{updates} judged updates say nothing clear.",)
+        said += advice.sentences != (f"{updates} judged updates show nothing clear.",)
     assert said <= 15
 
 

@@ -160,7 +160,7 @@ class Snapshot(NamedTuple):
 
 
 class Learner:
-    """Update a network from rollouts. Between two epochs its state is complete: whoever iterates may stop there."""
+    """Update a network from rollouts. Its state is complete between two epochs: the caller may stop there."""
 
     def __init__(self, config: Config, gradients: Gradients) -> None:
         self.network, self.gradients, self._adam = gradients.network, gradients, gradients.adam

@@ -56,7 +56,7 @@ class ProbeOptions:
 
 @dataclass(frozen=True)
 class BranchOptions:
-    """Stop a run at several stages, update from each with every K, and measure the true return of what came of it."""
+    """Stop a run at several stages, update from each with every K, and measure the true return of the result."""
 
     env: Positional[str]
     """environment as backend/name, for example minigrid/DoorKey-6x6"""

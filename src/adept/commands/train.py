@@ -22,7 +22,7 @@ from adept.schedulers import scheduler_class, scheduler_options
 from adept.terminal import duration, make_console, warn
 
 EXAMPLES = {
-    "adept train --env gymnasium/CartPole-v1 --steps 50000": "the preset, and what its epochs were worth",
+    "adept train --env gymnasium/CartPole-v1 --steps 50000": "the preset, with advice at the end",
     "adept train --env gymnasium/CartPole-v1 --steps 50000 --scheduler hindsight": "learning rate adapted",
     "adept train --env minigrid/DoorKey-6x6 --scheduler ucb": "the paper's bandit",
 }
@@ -39,7 +39,7 @@ ALIASES = {
     "--batch-size": "--minibatch-size", "--max-grad-norm": "--max-gradient-norm", "--total-timesteps": "--steps",
     "--env-id": "--env",
 }  # fmt: skip
-"""Flags of CleanRL and Stable-Baselines3, by what they are called here."""
+"""Flags of CleanRL and Stable-Baselines3, and their names here."""
 LONG_SECONDS = 24 * 3600.0
 """A run expected to take longer is warned of."""
 

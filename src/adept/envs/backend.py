@@ -1,4 +1,4 @@
-"""What a backend is: where environments come from, and what holds for all that come from there."""
+"""A backend: the source of environments, and the properties that they share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Backend:
     name: ClassVar[str]
     """what stands before the slash in `backend/name`"""
     about: ClassVar[str]
-    """what its environments are, in a few words"""
+    """description of its environments, in a few words"""
     tasks: ClassVar[tuple[str, ...]] = ()
     """names to begin with, for help"""
     has_test_levels: ClassVar[bool] = False
@@ -35,7 +35,7 @@ class Backend:
     def make(
         self, config: Config, count: int, *, threads: int, render: bool, evaluating: bool, test_levels: bool
     ) -> Environments:
-        """Return so many environments of the configuration's task.
+        """Return `count` environments of the configuration's task.
 
         Evaluation may ask for the game itself where training sees a changed one, and for levels of the test.
         """

@@ -1,7 +1,7 @@
 """PyBullet's four walkers, with a handful of calls to Bullet per step where the original makes over a hundred.
 
 The world is the one of `pybullet_envs_gymnasium`: its classes load the robot and the ground, set the physics and
-hold the rules of life. Only what runs at every step and every restart is written anew, with batched queries, so
+hold the rules of life. Only what runs at every step and every restart is rewritten, with batched queries, so
 that joint states are identical to the original's, and observations and rewards equal to float32 rounding.
 """
 
@@ -61,7 +61,7 @@ class Walker(gymnasium.Env[Array, Array]):
     """A robot of `pybullet_envs_gymnasium` in its own physics client.
 
     `reset()` restores the state saved after the first reset, as the original does, number for number. `reset(seed=s)`
-    builds the world anew (some 20 ms), so that a used environment goes on exactly as a fresh one. The original's does
+    builds the world again (some 20 ms), so that a used environment goes on exactly as a fresh one. The original's does
     not: in the first reset of its life it leaves the ground out of the mean of its parts, which is in later ones.
     """
 
@@ -83,7 +83,7 @@ class Walker(gymnasium.Env[Array, Array]):
         self.observation_space = robot.observation_space
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
-        """Start an episode; with a seed, in a world built anew."""
+        """Start an episode; with a seed, in a newly built world."""
         self._elapsed = 0
         if self._world is None or seed is not None:
             return self._build(seed), {}

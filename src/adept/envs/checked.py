@@ -36,7 +36,7 @@ class CheckedEnvironments:
         self.actions = environments.actions
 
     def restart(self, seed: int) -> Array:
-        """Start every environment anew."""
+        """Restart every environment."""
         self._steps = 0
         try:
             return self._checked(self._environments.restart(seed))

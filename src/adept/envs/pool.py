@@ -74,7 +74,7 @@ class PoolEnvironments:
         self._ids = np.arange(count, dtype=np.int32)
 
     def restart(self, seed: int) -> Array:
-        """Make the pool anew: EnvPool's seeds are fixed when it is made."""
+        """Make a new pool: EnvPool's seeds are fixed when it is made."""
         self._pool.close()
         self._pool = self._make(seed)
         return self._observed(self._pool.reset()[0])

@@ -173,7 +173,7 @@ def _unclear(each: Recommendation, n: Mapping[str, float]) -> str:
     updates = int(n["updates"])
     kl = f"Updates move the policy by a KL of {_kl(n)}; {USUAL}. " if "kl" in n else ""
     if each.finding == "nothing-clear":
-        return f"{kl}{updates} judged updates say nothing clear."
+        return f"{kl}{updates} judged updates show nothing clear."
     said = {0: "No update was", 1: "Only 1 update was"}.get(updates, f"Only {updates} updates were")
     return f"{kl}{said} judged: {f'slopes need {MIN_UPDATES}' if kl else 'too few to say anything'}."
 

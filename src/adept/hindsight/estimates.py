@@ -1,4 +1,4 @@
-"""Gain and slope: what a policy is worth on rows that another policy collected, with standard errors. NumPy alone.
+"""Gain and slope of policies on rows that another policy collected, with standard errors. NumPy alone.
 
 Notation: π_d collected the rows, Â are its advantages, normalised over these rows. Every estimate here is a mean of
 w·Â over rows, where the weight w says how much more often a candidate takes the action than another policy does.
@@ -17,7 +17,7 @@ Floats = npt.NDArray[np.float64]
 Groups = npt.NDArray[np.int64]
 
 MIN_DEVIATION = 1e-8
-"""Advantages whose standard deviation is at most this share of their size (and this number) say nothing."""
+"""Advantages whose standard deviation is at most this share of their size (and this number) carry no signal."""
 MIN_ENVIRONMENTS = 8
 """From this many environments on, each environment is one group; below it, blocks of time are."""
 TIME_BLOCKS = 16
@@ -26,7 +26,7 @@ TIME_BLOCKS = 16
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over rows and its standard error; both NaN where the rows say nothing."""
+    """A mean over rows and its standard error; both NaN without a signal."""
 
     value: float
     error: float
@@ -61,9 +61,9 @@ UNKNOWN = Estimate(math.nan, math.nan)
 
 
 def normalize(advantages: npt.ArrayLike) -> Floats:
-    """Return advantages less their mean, over their standard deviation; all 0 where they say nothing.
+    """Return advantages less their mean, over their standard deviation; all 0 without a signal.
 
-    They say nothing where they are (nearly) equal or one of them is not finite.
+    There is no signal where they are (nearly) equal or one of them is not finite.
     """
     values = np.asarray(advantages, np.float64).ravel()
     if not values.size or not np.isfinite(values).all():

@@ -150,7 +150,7 @@ class CriticRows:
     deployed: npt.ArrayLike
     """values under the parameters that collected the rows"""
     errors: npt.ArrayLike
-    """returns less `deployed`: the advantages, where nobody normalised them"""
+    """returns less `deployed`: the advantages, if they are not normalised"""
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ class Evaluator(Generic[Copied]):
         self.start = self._weights.copy()
 
     def mark(self, epoch: int) -> None:
-        """Copy the parameters as those after so many epochs of the update."""
+        """Copy the parameters as those after `epoch` epochs of the update."""
         self.marked[epoch] = self._weights.copy()
 
     def evaluate(self, rows: Rows, *, gains: bool = True) -> Feedback | None:

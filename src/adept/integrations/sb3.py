@@ -62,7 +62,7 @@ class AdeptCallback(BaseCallback):
     Args:
         scheduler: `None` for advice alone; the name of a rule (`"hindsight"` or `"kl-rate"`) or
             bandit (`"ucb"`, …), a list of arms, a mapping with `name` and options, or an object.
-        reward: function from the model to the reward of a bandit; where it returns `None`, nobody is credited.
+        reward: function from the model to the reward of a bandit; `None` credits no arm.
         verbose: 0 does not print the advice.
         monitor: evaluate updates.
         gains_every: updates between two that are evaluated epoch by epoch; 0 means never.

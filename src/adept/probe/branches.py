@@ -1,4 +1,4 @@
-"""What was each arm worth? One policy, one rollout, an update with every K, and what came of each.
+"""The true return of each arm: one policy, one rollout, an update with every K, and the returns after each.
 
 A run is stopped at several stages. From each stage, and for each of several rollouts, the
 update is made with every K in turn, from the same parameters and the same data, and then nothing is learnt any more. A
@@ -71,7 +71,7 @@ def branches(config: Config, branching: Branching) -> Iterator[dict[str, float]]
 
 
 def branch(trainer: Trainer, branching: Branching, rate: float) -> Iterator[dict[str, float]]:
-    """Yield, for each repeat and arm, what came of an update with so many epochs from the trainer's present state."""
+    """Yield, for each repeat and arm, the outcome of an update with K = arm from the trainer's present state."""
     collector, learner = trainer.collector, trainer.learner
     learned, acted = copy.deepcopy(learner.state()), copy.deepcopy(collector.state())
     for repeat in range(branching.repeats):

@@ -1,4 +1,4 @@
-"""Scales on noise: a controller that is told nothing true must not carry the learning rate away.
+"""Rules on noise: without a signal a rule must not carry the learning rate away.
 
 Feedback without any signal is made in two ways: slopes that are standard normal numbers, and slopes estimated from
 rows whose advantages were permuted, with long tails and rows that depend on each other within an environment.
@@ -86,11 +86,10 @@ NOISES: dict[str, Callable[[np.random.Generator, int], Array]] = {
 
 
 def course(rule: Rule, slopes: Array, rng: np.random.Generator) -> Array:
-    """Return the scales of one run, relative to the first one; the first update has nothing to go by.
+    """Return the scales of one run, relative to the first one; the first update has no feedback.
 
-    A rule that sets how far updates move has that `distance` in its diagnostics: it counts then.
-    A rule that goes by the slope is told no KL, so that its guard does not help it. A rule that goes by the KL is told
-    that of its own scale, with noise.
+    For a rule with a `distance` in its diagnostics, the distance counts instead of the scale. A rule of slopes gets no
+    KL, so that its guard does not help it. A rule of the KL gets that of its own scale, with noise.
     """
     settings = rule.step(None)
     start, found = settings.lr_scale, []

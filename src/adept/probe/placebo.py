@@ -1,7 +1,7 @@
 """Placebo: feed a scheduler rewards that its choices cannot have changed, and see what it prefers.
 
 The rewards are those of runs whose number of epochs never changed. A preference that a scheduler forms there comes from
-the noise and the trend of training. The same rewards in random order have no trend: what is left comes from noise.
+the noise and the trend of training. In random order the rewards have no trend: a preference comes from noise.
 """
 
 from __future__ import annotations

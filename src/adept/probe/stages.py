@@ -1,4 +1,4 @@
-"""States from which every arm was tried: what each was worth in true return, and whether a scheduler finds the best."""
+"""States from which every arm was tried: the true return of each, and whether a scheduler finds the best."""
 
 from __future__ import annotations
 

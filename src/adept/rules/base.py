@@ -99,7 +99,7 @@ class Rule(ABC):
 
     @property
     def wants_slope(self) -> bool:
-        """Whether the slope of the last update would count now; where it would not, nobody needs to measure it."""
+        """Whether the slope of the last update would count now; if not, it need not be measured."""
         return self.needs_slope
 
     def stops(self, kl: float) -> bool:

@@ -75,7 +75,7 @@ def digest_of(values: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
 
 
 def checkpoints(path: Path) -> Iterator[Checkpoint]:
-    """Yield a run's checkpoints, the newest first; whoever reads them passes over those that are damaged."""
+    """Yield a run's checkpoints, the newest first; readers skip damaged ones."""
     yield from map(Checkpoint, _files(path))
 
 

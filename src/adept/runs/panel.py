@@ -28,7 +28,7 @@ PLAIN_SECONDS = 10.0
 RATE_ITERATIONS = 20
 """Iterations over which the speed is averaged."""
 JUDGED = 60
-"""Judged updates that the panel's word on them goes by."""
+"""Measured updates from which the panel's headline is computed."""
 
 
 class Progress:
@@ -43,7 +43,7 @@ class Progress:
         self.record: Record = {}
         self._judged: list[Record] = []
         self.headline = ""
-        """what the updates of late are worth, in a few words; empty where nothing is known"""
+        """headline of the latest updates; empty if unknown"""
 
     def add(self, record: Record) -> None:
         """Take note of one record."""

@@ -228,7 +228,7 @@ def take_lock(path: Path) -> IO[str] | None:
         file = open(os.open(path, flags, 0o666), "r+")  # noqa: SIM115
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise ValueError(f"{path} is a symbolic link, which a lock never is; remove it") from error
+            raise ValueError(f"{path} is a symbolic link, not a lock file; remove it") from error
         raise
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:

@@ -73,7 +73,7 @@ class Scheduler(ABC, Generic[Arm]):
         """Credit the previous choice of `step` with the reward of this rollout, then make the next choice.
 
         The rollout at hand was collected by the policy that the *previous* choice produced, so the first call
-        credits nobody. `None` means that there is nothing to credit, for example because no episode ended.
+        credits no arm. `None` means that there is nothing to credit, for example because no episode ended.
 
         Deviation: the authors' scripts choose first and credit the new choice with the rollout already there; the
         paper credits the choice with the return of the policy that it produced, as here.

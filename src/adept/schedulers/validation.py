@@ -1,4 +1,4 @@
-"""Checks of what a user gives: each returns the value in the form that is kept, or says what would have fitted."""
+"""Checks of user input: each returns the value in the form that is kept, or raises an error with the allowed values."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Remaining:
-    """What is left of one cell."""
+    """The work that one cell still needs."""
 
     cell: Cell
     steps: int

@@ -20,7 +20,7 @@ from adept.studies.relative import resolve
 
 CONFIG_KEYS = Config.keys()
 FORMER_DIFFERENCES = {"arms": ("epochs", "arms"), "target_kl": ("stopping",)}
-"""Keys in `differs` of study files that were written before, by what they are called now."""
+"""Former keys in `differs` of study files, and their present names."""
 KEYS = ("name", "title", "tasks", "seeds", "steps", "until", "baseline", "criterion", "threshold", "differs", "base",
         "methods", "axis", "only")  # fmt: skip
 CRITERIA = ("final-score", "mean-score", "steps-to-threshold")

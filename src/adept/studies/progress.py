@@ -110,7 +110,7 @@ class Progress:
         return f"about {duration((everything - made) / (made - before) * elapsed)} left"
 
     def _cost(self, steps: Mapping[Job, int]) -> float:
-        """Return what so many steps of each job cost together."""
+        """Return the total cost of the steps of each job."""
         return sum(self._prices[job] * count for job, count in steps.items())
 
     def _say(self, text: str) -> None:
@@ -123,7 +123,7 @@ class Progress:
 def prices(results: StudyResults, jobs: Sequence[Job]) -> dict[Job, float]:
     """Return what a step of each job costs: seconds, of which only the ratios count.
 
-    One finished run of each task tells its rates, so that nobody waits until hundreds are read.
+    Rates come from one finished run of each task: reading hundreds would take long.
     """
     examples = {cell.task: cell for cell in results.cells if cell.state == "done"}
     rates = measured_rates(results, examples.values())

@@ -22,7 +22,7 @@ STOP_SECONDS = 600.0
 
 
 class LocalEngine:
-    """Run cells in so many processes of one PyTorch thread each."""
+    """Run cells in `workers` processes of one PyTorch thread each."""
 
     here = True
 
@@ -85,7 +85,7 @@ class LocalEngine:
 
 
 class Worker:
-    """A process and what it is working on."""
+    """A process and its cell."""
 
     def __init__(self, settings: Settings) -> None:
         context = multiprocessing.get_context("spawn")
