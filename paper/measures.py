@@ -94,7 +94,7 @@ class Evidence:
         """Return a method's mean over tasks by the study's primary criterion, higher being better."""
         if self.results.study.criterion == "steps-to-threshold":
             return -float(np.mean([table.mean() for table in self.solving_steps(method)]))
-        scores = self.analysis.methods[method].train
+        scores = self.analysis.methods[method].aggregates.get("final-score")
         assert scores is not None
         return scores["mean"].value
 

@@ -37,7 +37,7 @@ def small(tmp_path, methods, **options):
 
 def test_scores_are_relative_to_the_baseline(analysis):
     assert analysis.scale.kind == "ratio"
-    assert analysis.methods["fixed-4"].train["mean"].value == pytest.approx(1.0)
+    assert analysis.methods["fixed-4"].aggregates["final-score"]["mean"].value == pytest.approx(1.0)
     assert analysis.methods["fixed-4"].compute == 1.0
     assert analysis.winner == "ucb"
     assert analysis.criterion == "final score"
@@ -59,8 +59,8 @@ def test_a_method_without_a_run_on_some_task_has_no_aggregate(tmp_path):
     states = {("ucb", TASKS[1], seed): "missing" for seed in (1, 2)}
     write_study(tmp_path, METHODS[:3], TASKS, [1, 2], iterations=10, states=states)
     found = analyze(load_comparison([tmp_path]), resamples=200)
-    assert found.methods["ucb"].train is None
-    assert found.methods["fixed-1"].train is not None
+    assert not found.methods["ucb"].aggregates
+    assert found.methods["fixed-1"].aggregates
     assert found.winner != "ucb"
 
 
@@ -93,12 +93,12 @@ def test_progress_is_measured_from_the_baselines_start(tmp_path):
     scale, _ = make_scale(comparison, "progress")
     assert scale.kind == "progress"
     found = analyze(comparison, normalization="progress", resamples=200)
-    assert found.methods["fixed-4"].train["mean"].value == pytest.approx(1.0)
+    assert found.methods["fixed-4"].aggregates["final-score"]["mean"].value == pytest.approx(1.0)
     start = scale.offset[TASKS[0]]
     scores = [comparison.score(run) for run in comparison.finished("ucb", TASKS[0])]
     mean = sum(comparison.score(run) for run in comparison.finished("fixed-4", TASKS[0])) / 3
     expected = sum((score - start) / (mean - start) for score in scores) / 3
-    assert found.methods["ucb"].train["mean"].value == pytest.approx(expected)
+    assert found.methods["ucb"].aggregates["final-score"]["mean"].value == pytest.approx(expected)
 
 
 def test_a_baseline_that_hardly_scores_is_warned_of(tmp_path):
@@ -110,7 +110,7 @@ def test_a_baseline_that_hardly_scores_is_warned_of(tmp_path):
 
 def test_one_seed_gives_no_interval_and_says_so(tmp_path):
     found = analyze(small(tmp_path, METHODS[:3], seeds=[1]), resamples=200)
-    assert not found.methods["ucb"].train["iqm"].has_interval
+    assert not found.methods["ucb"].aggregates["final-score"]["iqm"].has_interval
     assert summarize(found).headline == "1 seed cannot tell these methods apart, whatever they score; 5 could."
     assert any("one finished run" in text for text in found.warnings)
 
@@ -118,7 +118,7 @@ def test_one_seed_gives_no_interval_and_says_so(tmp_path):
 def with_points(analysis, points):
     """The same comparison with invented compute and IQMs."""
     methods = {
-        name: dataclasses.replace(analysis.methods["ucb"], primary={"iqm": Estimate(iqm)}, update_compute=compute)
+        name: dataclasses.replace(analysis.methods["ucb"], iqm=Estimate(iqm), update_compute=compute)
         for name, (compute, iqm) in points.items()
     }
     return dataclasses.replace(analysis, methods=methods)
@@ -213,7 +213,9 @@ def test_curves_end_at_the_final_scores(analysis):
     assert curve.low[-1] <= curve.mean[-1] <= curve.high[-1]
     assert math.isnan(curve.mean[0])  # no episode had ended
     assert (curve.done, curve.planned) == (3, 3)
-    assert aggregate_curve(analysis, "ucb").mean[-1] == pytest.approx(analysis.methods["ucb"].train["mean"].value)
+    assert aggregate_curve(analysis, "ucb").mean[-1] == pytest.approx(
+        analysis.methods["ucb"].aggregates["final-score"]["mean"].value
+    )
 
 
 def test_choice_shares_add_up_and_end_at_the_counts(analysis):
@@ -259,7 +261,7 @@ def test_a_task_on_which_the_baseline_did_not_improve_is_left_out_of_aggregates(
     comparison = Comparison("title", methods, ("up", "down"), tuple(runs), "base", {"up": 2.0, "down": 2.0}, ())
     found = analyze(comparison, resamples=100)
     assert found.comparison.common_tasks == ("up",)
-    assert found.methods["rival"].primary["iqm"].value == pytest.approx((-4 + 10) / (-5 + 10))
+    assert found.methods["rival"].iqm.value == pytest.approx((-4 + 10) / (-5 + 10))
     assert "did not improve on down (from 0 to -1)" in found.warnings[0]
 
 

@@ -88,7 +88,7 @@ def test_the_budget_of_two_studies_is_a_difference_too(tmp_path):
     write_study(tmp_path / "b", [METHODS[0], METHODS[2]], TASKS[:1], [1, 2], iterations=8)
     comparison = load_comparison([tmp_path / "a", tmp_path / "b"])
     assert [method.label for method in comparison.methods] == [
-        "PPO (K=4), steps=8192", "PPO (K=1), steps=8192", "PPO (K=4) (synthetic), steps=16384",
+        "PPO (K=4), steps=8192", "PPO (K=1), steps=8192", "PPO (K=4), steps=16384",
         "ADEPT(U) {4,2,1}, steps=16384",
     ]  # fmt: skip
     assert "steps" in comparison.declared
@@ -110,7 +110,8 @@ def test_a_name_that_means_two_things_is_told_apart_by_its_study(tmp_path):
     other = ("fixed-4", "Eight", {"scheduler": "fixed", "epochs": 8}, 0.5, 0.5)
     write_study(tmp_path / "b", [other], TASKS[:1], [1], iterations=4)
     comparison = load_comparison([tmp_path / "a", tmp_path / "b"])
-    assert [method.label for method in comparison.methods] == ["PPO (K=4)", "PPO (K=1)", "Eight (synthetic)"]
+    assert [method.label for method in comparison.methods] == ["PPO (K=4)", "PPO (K=1)", "Eight"]
+    assert [method.name for method in comparison.methods] == ["fixed-4", "fixed-1", "synthetic/fixed-4"]
 
 
 def test_an_unknown_baseline_and_a_wrong_folder_are_named(study, tmp_path):
@@ -164,6 +165,15 @@ def test_only_keys_that_differ_are_in_a_name(tmp_path):
     assert labels(comparison) == [
         "ADEPT(U) {4,2,1} exploration=1", "ADEPT(U) {4,2,1} exploration=5", "K=4", "K=4 target-kl=0.02"
     ]  # fmt: skip
+
+
+def test_runs_of_several_folders_are_named_together(tmp_path):
+    loose(tmp_path / "a", [METHODS[0], METHODS[2]])
+    loose(tmp_path / "b", METHODS[:1], seeds=(3,))
+    comparison = load_comparison([tmp_path / "a", tmp_path / "b"])
+    assert labels(comparison) == ["ADEPT(U) {4,2,1}", "K=4"]
+    assert len(comparison.finished("K=4", TASKS[0])) == 3
+    assert comparison.title == "a and b"
 
 
 def test_the_presets_of_two_tasks_are_one_method_and_other_values_are_not(tmp_path):

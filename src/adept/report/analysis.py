@@ -21,6 +21,7 @@ from adept.report.statistics import (
     aggregate,
     difference,
     holm,
+    iqm,
     permutation_p,
     probability_of_improvement,
     steps_to_threshold,
@@ -63,14 +64,14 @@ class TaskResult:
 
 @dataclass(frozen=True)
 class MethodResult:
-    """A method over all tasks; aggregates are None where a task has no finished run."""
+    """A method over all tasks; there are no aggregates where a task has no finished run."""
 
     done: int
     planned: int
     aggregates: Mapping[str, Aggregates]
     """by measure: the criterion, the final score, the mean score, test"""
-    primary: Aggregates | None
-    """those of the criterion"""
+    iqm: Estimate
+    """of the criterion"""
     improvement: Estimate
     """probability of improvement over the baseline"""
     compute: float
@@ -83,22 +84,12 @@ class MethodResult:
     """share of all FLOPs that measured updates"""
     energy: float
     """mean kilowatt-hours of a run, where every finished one was measured"""
-    difference: Estimate = NONE
+    difference: Estimate
     """of its IQM to the baseline's"""
-    p: float = math.nan
+    p: float
     """that there is no such difference, corrected for the number of methods (Holm)"""
-    p_not_worse: float = math.nan
+    p_not_worse: float
     """that its IQM is lower by the margin or more, corrected likewise"""
-
-    @property
-    def iqm(self) -> Estimate:
-        """The IQM of the criterion."""
-        return self.primary["iqm"] if self.primary else NONE
-
-    @property
-    def train(self) -> Aggregates | None:
-        """The aggregates of the final score."""
-        return self.aggregates.get("final-score")
 
     @property
     def standing(self) -> str:
@@ -160,7 +151,7 @@ class Analysis:
     @cached_property
     def scored(self) -> tuple[str, ...]:
         """The methods with results on every task."""
-        return tuple(name for name, result in self.methods.items() if result.primary)
+        return tuple(name for name, result in self.methods.items() if result.iqm)
 
     @property
     def winner(self) -> str | None:
@@ -207,8 +198,9 @@ class Analysis:
 
     def margin(self, rival: str) -> float:
         """Return what counts as no loss against a rival, in the criterion's normalised unit."""
+        scores = self.normalized(rival)
         plain = self.criterion_scale is not None and self.criterion_scale.kind == "none"
-        return MARGIN * abs(self.iqm(rival)) if plain else MARGIN
+        return MARGIN * abs(iqm(scores)) if plain and scores else MARGIN
 
     def p_value(self, method: str, rival: str, *, margin: float = 0.0, two_sided: bool = False) -> float:
         """Return the p-value of a permutation test of two methods' IQMs; NaN where one of them has none."""
@@ -228,17 +220,15 @@ def analyze(comparison: Comparison, *, normalization: Normalization = "auto", re
     scales["test"] = scale_of_test_levels(comparison, scales["final-score"])
     if scales[comparison.criterion] is None and comparison.criterion == "mean-score":
         warnings.append("The mean score over the run cannot be normalised.")
-    tasks = {(method.name, task): _task_result(comparison, method.name, task) for method in comparison.methods
-             for task in comparison.tasks if comparison.planned(method.name, task)}  # fmt: skip
+    tasks = {(method.name, task): found for method in comparison.methods
+             for task, found in _task_results(comparison, method.name, scales, resamples).items()}  # fmt: skip
     fewest = min((result.done for result in tasks.values() if result.done), default=0)
     if fewest == 1:
         warnings.append("Some cells have one finished run: there is no interval where that is so.")
     elif 0 < fewest < 5:
         warnings.append(f"Some cells have only {fewest} finished runs: bootstrap intervals of so few are too narrow.")
     analysis = Analysis(comparison, scales, tuple(dict.fromkeys(warnings)), resamples, tasks=tasks)
-    methods = {method.name: _method_result(analysis, method.name) for method in comparison.methods}
-    analysis = dataclasses.replace(analysis, methods=methods)
-    return dataclasses.replace(analysis, methods=_against_baseline(analysis), tasks=_differences(analysis))
+    return dataclasses.replace(analysis, methods=_method_results(analysis))
 
 
 def _mean(values: Iterable[float]) -> float:
@@ -247,18 +237,82 @@ def _mean(values: Iterable[float]) -> float:
     return float(np.mean(found)) if found else math.nan
 
 
-def _task_result(comparison: Comparison, method: str, task: str) -> TaskResult:
-    runs = comparison.finished(method, task)
-    steps = sorted(steps_to_threshold(run.steps, run.score, comparison.thresholds[task]) for run in runs)
-    scores = (comparison.scores(method, task, name) for name in ("final-score", "mean-score", "test"))
-    score, area, test = (aggregate([values])["mean"] if len(values) else NONE for values in scores)
-    flops, update_flops, processor = (_mean(comparison.total(run, column) for run in runs)
-                                      for column in ("flops", "update_flops", "processor"))  # fmt: skip
-    known = [run.epochs_done[np.isfinite(run.epochs_done)] for run in runs]
-    epochs = _mean(float(values.mean()) if len(values) else math.nan for values in known)
-    reached = sum(map(math.isfinite, steps)), steps[len(steps) // 2] if steps else math.nan
-    planned = len(comparison.planned(method, task))
-    return TaskResult(len(runs), planned, score, area, test, flops, update_flops, processor, epochs, *reached)
+def _task_results(
+    comparison: Comparison, method: str, scales: Mapping[str, Scale | None], resamples: int
+) -> dict[str, TaskResult]:
+    """Return a method's results, and compare it with the baseline task by task; p is corrected for its tasks."""
+    found, tables, scale = {}, {}, scales[comparison.criterion]
+    for task in comparison.tasks:
+        if not (planned := comparison.planned(method, task)):
+            continue
+        runs = comparison.finished(method, task)
+        steps = sorted(steps_to_threshold(run.steps, run.score, comparison.thresholds[task]) for run in runs)
+        measures = (comparison.scores(method, task, name) for name in ("final-score", "mean-score", "test"))
+        score, area, test = (aggregate([values])["mean"] if len(values) else NONE for values in measures)
+        flops, update_flops, processor = (_mean(comparison.total(run, column) for run in runs)
+                                          for column in ("flops", "update_flops", "processor"))  # fmt: skip
+        known = [run.epochs_done[np.isfinite(run.epochs_done)] for run in runs]
+        epochs = _mean(float(values.mean()) if len(values) else math.nan for values in known)
+        reached = sum(map(math.isfinite, steps)), steps[len(steps) // 2] if steps else math.nan
+        found[task] = TaskResult(len(runs), len(planned), score, area, test, flops, update_flops, processor, epochs,
+                                 *reached)  # fmt: skip
+        if scale and method != comparison.baseline and task in comparison.common_tasks:
+            mine, theirs = (
+                comparison.scores(name, task, comparison.criterion) for name in (method, comparison.baseline)
+            )
+            if len(mine) and len(theirs):
+                tables[task] = ([scale(task, mine)], [scale(task, theirs)])
+    p_values = holm([permutation_p(*pair, metric="mean", two_sided=True, draws=5 * resamples)
+                     for pair in tables.values()])  # fmt: skip
+    for (task, pair), p in zip(tables.items(), p_values, strict=True):
+        gap = difference(*pair, metric="mean", resamples=resamples)
+        found[task] = dataclasses.replace(found[task], difference=gap, p=p)
+    return found
+
+
+def _method_results(analysis: Analysis) -> dict[str, MethodResult]:
+    """Return every method's results over all tasks, its IQM tested against the baseline's.
+
+    The tests are for a difference, and for no loss beyond the margin; each kind is corrected for its number.
+    """
+    comparison, resamples, baseline = analysis.comparison, analysis.resamples, analysis.comparison.baseline
+    tables = {method.name: {measure: values for measure in analysis.scales
+                            if (values := analysis.normalized(method.name, measure))}
+              for method in comparison.methods}  # fmt: skip
+    theirs = tables[baseline].get(comparison.criterion)
+    rivals = {name: mine for name, table in tables.items()
+              if theirs and name != baseline and (mine := table.get(comparison.criterion))}  # fmt: skip
+    different = holm([analysis.p_value(name, baseline, two_sided=True) for name in rivals])
+    not_worse = holm([analysis.p_value(name, baseline, margin=analysis.margin(baseline)) for name in rivals])
+    tests = {name: values for name, *values in zip(rivals, different, not_worse, strict=True)}
+    found = {}
+    for method in comparison.methods:
+        name, cells = method.name, {task: analysis.tasks[key] for task in comparison.tasks
+                                    if (key := (method.name, task)) in analysis.tasks}  # fmt: skip
+        runs = [run for task in cells for run in comparison.finished(name, task)]
+        aggregates = {measure: aggregate(values, resamples=resamples) for measure, values in tables[name].items()}
+        own = aggregates.get(comparison.criterion)
+        improvement, gap = NONE, NONE
+        if theirs and name in rivals:
+            improvement = probability_of_improvement(rivals[name], theirs, resamples=resamples)
+            gap = difference(rivals[name], theirs, resamples=resamples)
+        # Epochs, of logs, and FLOPs have no ratio.
+        alike = (method.config is None) == (comparison.method(baseline).config is None)
+        pairs = [
+            (analysis.tasks[name, task], analysis.tasks[baseline, task]) for task in comparison.common_tasks if alike
+        ]
+        compute, update_compute = (
+            _mean(getattr(mine, column) / (getattr(base, column) or math.nan) for mine, base in pairs)
+            for column in ("flops", "update_flops")
+        )
+        found[name] = MethodResult(
+            sum(cell.done for cell in cells.values()), sum(cell.planned for cell in cells.values()), aggregates,
+            own["iqm"] if own else NONE, improvement, compute, update_compute,
+            _mean(cell.processor for cell in cells.values()), _mean(cell.epochs for cell in cells.values()),
+            _mean(map(_monitoring, runs)), _mean(run.energy for run in runs), gap,
+            *tests.get(name, (math.nan, math.nan)),
+        )  # fmt: skip
+    return found
 
 
 def _monitoring(run: Run) -> float:
@@ -267,62 +321,3 @@ def _monitoring(run: Run) -> float:
         return math.nan
     measuring, own = float(run.monitor_flops[-1]), float(run.flops[-1])
     return measuring / (own if cost.pays_for_monitoring(run.config) else own + measuring)
-
-
-def _method_result(analysis: Analysis, name: str) -> MethodResult:
-    comparison, baseline = analysis.comparison, analysis.comparison.baseline
-    cells = {task: cell for task in comparison.tasks if (cell := analysis.tasks.get((name, task)))}
-    found = {measure: values for measure in analysis.scales if (values := analysis.normalized(name, measure))}
-    aggregates = {measure: aggregate(values, resamples=analysis.resamples) for measure, values in found.items()}
-    rivals, improvement = analysis.normalized(baseline), NONE
-    if comparison.criterion in found and rivals and name != baseline:
-        improvement = probability_of_improvement(found[comparison.criterion], rivals, resamples=analysis.resamples)
-    # Epochs, of logs, and FLOPs have no ratio.
-    alike = (comparison.method(name).config is None) == (comparison.method(baseline).config is None)
-    pairs = [(analysis.tasks[name, task], analysis.tasks[baseline, task]) for task in comparison.common_tasks]
-    compute, update_compute = (
-        _mean(getattr(mine, column) / (getattr(base, column) or math.nan) for mine, base in pairs)
-        if alike
-        else math.nan
-        for column in ("flops", "update_flops")
-    )
-    return MethodResult(
-        sum(cell.done for cell in cells.values()), sum(cell.planned for cell in cells.values()),
-        aggregates, aggregates.get(comparison.criterion), improvement, compute, update_compute,
-        _mean(cell.processor for cell in cells.values()), _mean(cell.epochs for cell in cells.values()),
-        _mean(_monitoring(run) for task in cells for run in comparison.finished(name, task)),
-        _mean(run.energy for task in cells for run in comparison.finished(name, task)),
-    )  # fmt: skip
-
-
-def _against_baseline(analysis: Analysis) -> dict[str, MethodResult]:
-    """Test every method's IQM against the baseline's: for a difference, and for no loss beyond the margin."""
-    baseline, found = analysis.comparison.baseline, dict(analysis.methods)
-    theirs, margin = analysis.normalized(baseline), analysis.margin(baseline)
-    rivals = {name: scores for name in analysis.scored if name != baseline and (scores := analysis.normalized(name))}
-    if theirs is None:
-        return found
-    different = holm([analysis.p_value(name, baseline, two_sided=True) for name in rivals])
-    not_worse = holm([analysis.p_value(name, baseline, margin=margin) for name in rivals])
-    for (name, mine), p, p_not_worse in zip(rivals.items(), different, not_worse, strict=True):
-        gap = difference(mine, theirs, resamples=analysis.resamples)
-        found[name] = dataclasses.replace(found[name], difference=gap, p=p, p_not_worse=p_not_worse)
-    return found
-
-
-def _differences(analysis: Analysis) -> dict[tuple[str, str], TaskResult]:
-    """Compare every method with the baseline task by task; p is corrected for a method's tasks."""
-    comparison, scale, found = analysis.comparison, analysis.criterion_scale, dict(analysis.tasks)
-    for method in comparison.methods if scale else ():
-        tables = {}
-        for task in comparison.common_tasks if method.name != comparison.baseline else ():
-            mine, theirs = (comparison.scores(name, task, comparison.criterion)
-                            for name in (method.name, comparison.baseline))  # fmt: skip
-            if scale and len(mine) and len(theirs):
-                tables[task] = ([scale(task, mine)], [scale(task, theirs)])
-        draws = 5 * analysis.resamples
-        p_values = holm([permutation_p(*pair, metric="mean", two_sided=True, draws=draws) for pair in tables.values()])
-        for (task, pair), p in zip(tables.items(), p_values, strict=True):
-            gap = difference(*pair, metric="mean", resamples=analysis.resamples)
-            found[method.name, task] = dataclasses.replace(found[method.name, task], difference=gap, p=p)
-    return found

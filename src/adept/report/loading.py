@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,28 @@ from adept.report.importing import EVENTS, import_logs
 from adept.report.methods import deviations, differing_keys, name_methods
 from adept.report.statistics import Array
 from adept.runs.records import read_config, read_evaluations, read_iterations, read_starts, read_status
-from adept.studies.grid import different_keys
+from adept.studies.grid import Study
 from adept.studies.results import MONITORING, Cell, StudyResults, load_results, undeclared_differences
 
 PROCESSOR = "processor_seconds"
 """The column of processor time; wall time says little where a machine is shared, and is left out."""
 NO_PART = ("env", "seed", *MONITORING)
 """Configuration keys that are no part of a method."""
-Methods = dict[str, ComparedMethod]
+KINDS = ("study", "runs", "logs")
+"""What a folder may hold: a study, runs without one, or other people's logs."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What one folder holds."""
+
+    name: str
+    title: str
+    methods: tuple[ComparedMethod, ...]
+    runs: tuple[Run, ...]
+    declared: tuple[str, ...] = ()
+    """configuration keys in which methods may differ"""
+    study: Study | None = None
 
 
 def load_comparison(
@@ -36,55 +50,139 @@ def load_comparison(
     """Read folders into one comparison; refuse what cannot be compared."""
     if not directories:
         raise ValueError("a report needs one or more folders, of studies or of TensorBoard logs")
-    studies: list[StudyResults] = []
-    loose: list[Path] = []
-    imported: list[tuple[str, list[Run]]] = []
-    for directory in directories:
-        _require_folder(directory)
-        packed = (directory / "study.toml").exists()
-        if not packed and any(directory.rglob("config.json")):
-            loose.append(directory)
-        elif not packed and any(directory.rglob(EVENTS)):
-            imported.append((directory.resolve().name, import_logs(directory)))
-        else:
-            studies.append(load_results(directory))  # says what is missing
+    studied, trained, logged = (
+        [each for each in directories if _kind(each) == kind] for kind in ("study", "runs", "logs")
+    )
+    sources = [*map(_read_study, studied), *_read_runs(trained), *map(_read_logs, logged)]
+    studies = [source.study for source in sources if source.study]
     criterion, threshold = _criterion(studies)
-    for results in studies:
-        _require_comparable(results)
-    methods, runs, names = _of_studies(studies)
-    own_methods, own_runs, own_keys = loose_runs(loose)
-    methods |= {name: method for name, method in own_methods.items() if name not in methods}
-    runs += own_runs
-    declared = tuple(dict.fromkeys([*(key for results in studies for key in results.study.differs), *own_keys]))
-    methods, declared = _told_apart(methods, runs, declared)
-    known = {run.task.rpartition("/")[2]: run.task for run in runs}
-    for source, logs in imported:
-        ours = {name for name, method in methods.items() if method.source != source}
-        for run in logs:
-            name = f"{source}/{run.method}" if run.method in ours else run.method
-            methods.setdefault(name, ComparedMethod(name, name, None, source))
-            runs.append(replace(run, method=name, task=known.get(run.task.rpartition("/")[2], run.task)))
+    found, declared = _told_apart(sources)
+    methods, runs = _merged(found)
     if baseline is None:
-        baseline = names[0, studies[0].study.baseline] if studies else _usual(methods.values())
-    if baseline not in methods:
-        raise unknown_name("baseline", baseline, methods)
+        baseline = studies[0].baseline if studies else _usual(methods)
+    if baseline not in (names := [method.name for method in methods]):
+        raise unknown_name("baseline", baseline, names)
     tasks = tuple(dict.fromkeys(run.task for run in runs))
-    titles = [
-        *(results.study.title for results in studies),
-        *(name for name, _ in imported),
-        *(directory.resolve().name for directory in loose),
-    ]
-    budget, notes = _budgets(tasks, runs, bool(imported))
-    return Comparison(title or " and ".join(titles), tuple(methods.values()), tasks, tuple(runs), baseline, budget,
-                      declared, notes, criterion, threshold)  # fmt: skip
+    budget, notes = _budgets(tasks, runs, any(method.config is None for method in methods))
+    title = title or " and ".join(source.title for source in sources)
+    return Comparison(title, methods, tasks, runs, baseline, budget, declared, notes, criterion, threshold)
 
 
-def _require_folder(directory: Path) -> None:
+def _kind(directory: Path) -> str:
+    """Return what a folder holds, one of `KINDS`."""
     if not directory.is_dir():
         what = "is a file" if directory.exists() else "does not exist"
         raise ValueError(
             f"the folder {directory} {what}; give a folder of a study, of runs of `adept train`, or of TensorBoard logs"
         )
+    if (directory / "study.toml").exists():
+        return "study"
+    if any(directory.rglob("config.json")):
+        return "runs"
+    return "logs" if any(directory.rglob(EVENTS)) else "study"  # reading it says what is missing
+
+
+def _read_study(directory: Path) -> Source:
+    results = load_results(directory)
+    _require_comparable(results)
+    study = results.study
+    configs = {method.name: study.config(method.name, study.tasks[0], study.seeds[0]) for method in study.methods}
+    methods = tuple(
+        ComparedMethod(each.name, each.label, configs[each.name], study.name, each.axis) for each in study.methods
+    )
+    runs = tuple(run_of_cell(results, cell, study.budget[cell.task]) for cell in results.cells)
+    return Source(study.name, study.title, methods, runs, tuple(study.differs), study)
+
+
+def _read_logs(directory: Path) -> Source:
+    name, logs = directory.resolve().name, import_logs(directory)
+    methods = dict.fromkeys(run.method for run in logs)
+    return Source(name, name, tuple(ComparedMethod(method, method, None, name) for method in methods), tuple(logs))
+
+
+def _read_runs(directories: Sequence[Path]) -> list[Source]:
+    """Read runs that belong to no study, as `adept train` leaves them: their methods are what differs."""
+    paths = [file.parent for directory in directories for file in sorted(directory.rglob("config.json"))]
+    if not paths:
+        return []
+    configs, title = [read_config(path) for path in paths], " and ".join(each.resolve().name for each in directories)
+    methods, runs = dict[str, ComparedMethod](), []
+    for path, config, name in zip(paths, configs, name_methods(configs), strict=True):
+        methods.setdefault(name, ComparedMethod(name, name, config, title))
+        status = read_status(path)
+        error = status.get("error") if status["state"] == "failed" else None
+        run = Run(name, config.env, config.seed, status["state"], error, config, path, starts=tuple(read_starts(path)))
+        runs.append(with_records(run, read_iterations(path), read_evaluations(path)))
+    ordered = tuple(methods[name] for name in sorted(methods, key=_natural))
+    return [Source(title, title, ordered, tuple(runs), tuple(_differing(runs)))]
+
+
+def _natural(name: str) -> list[tuple[float, str]]:
+    """Return what names sort by: numbers in them as numbers."""
+    parts = re.split(r"(\d+(?:\.\d+)?(?:e-?\d+)?)", name)
+    return [(float(part), "") if index % 2 else (-1.0, part) for index, part in enumerate(parts)]
+
+
+def _differing(runs: Iterable[Run]) -> list[str]:
+    """Return the keys in which runs on one task differ, but for those that are no part of a method."""
+    tasks: dict[str, list[dict[str, Any]]] = {}
+    for run in runs:
+        if run.config is not None:
+            tasks.setdefault(run.task, []).append(run.config.to_dict())
+    found = {key for configs in tasks.values() for key in differing_keys(configs)}
+    return sorted(found - {*NO_PART})
+
+
+def _told_apart(sources: Sequence[Source]) -> tuple[list[Source], tuple[str, ...]]:
+    """Add to the labels what else differs between folders, and return the keys that methods differ in."""
+    declared = tuple(dict.fromkeys(key for source in sources for key in source.declared))
+    alike: dict[tuple[str, str], list[Run]] = {}
+    for source in sources:
+        labels = {method.name: method.label for method in source.methods}
+        for run in source.runs:
+            alike.setdefault((run.method, labels[run.method]), []).append(run)
+    keys = [key for key in _differing(run for source in sources for run in source.runs) if key not in declared]
+    keys += [key for runs in alike.values() for key in _differing(runs) if key not in keys]
+    found = []
+    for source in sources:
+        methods = []
+        for method in source.methods:
+            values = {} if method.config is None else method.config.to_dict()
+            label = ", ".join([method.label, *(f"{key}={values[key]}" for key in keys if key in values)])
+            methods.append(replace(method, label=label))
+        found.append(replace(source, methods=tuple(methods)))
+    return found, tuple(dict.fromkeys([*declared, *keys]))
+
+
+def _merged(sources: Sequence[Source]) -> tuple[tuple[ComparedMethod, ...], tuple[Run, ...]]:
+    """Return the methods and runs of all folders: a method with the same name and label, and settings, is the same one.
+
+    The name of another one is prefixed by its source. Logs name tasks without a backend.
+    """
+    methods, runs = dict[str, ComparedMethod](), dict[tuple[str, str, int], Run]()
+    for source in sources:
+        names, tasks = dict[str, str](), {run.task.rpartition("/")[2]: run.task for run in runs.values()}
+        for method in source.methods:
+            name = method.name
+            while (known := methods.get(name)) and (known.label != method.label or method.config is None):
+                name = f"{source.name}/{name}"
+            label = name if method.config is None else method.label
+            methods.setdefault(name, replace(method, name=name, label=label))
+            names[method.name] = name
+        for run in source.runs:
+            task = (
+                run.task if run.config is not None or source.study else tasks.get(run.task.rpartition("/")[2], run.task)
+            )
+            run = replace(run, method=names[run.method], task=task)
+            other = runs.setdefault((run.method, task, run.seed), run)
+            if other is not run and {other.state, run.state} == {"done"}:
+                raise ValueError(
+                    f"seed {run.seed} of {run.method!r} on {task} is there twice, in {other.path} and in {run.path}: "
+                    "one run is not two; move one of the folders away, or report on each by itself"
+                )
+            if run.state == "done":
+                runs[run.method, task, run.seed] = run
+    return tuple(methods.values()), tuple(runs.values())
 
 
 def _usual(methods: Iterable[ComparedMethod]) -> str:
@@ -97,9 +195,9 @@ def _usual(methods: Iterable[ComparedMethod]) -> str:
     return max(methods, key=rank).name
 
 
-def _criterion(studies: Sequence[StudyResults]) -> tuple[str, float | None]:
+def _criterion(studies: Sequence[Study]) -> tuple[str, float | None]:
     """Return what the first study declares; studies that are decided by different measures cannot be one report."""
-    declared = {(results.study.criterion, results.study.threshold): results.study.name for results in studies}
+    declared = {(study.criterion, study.threshold): study.name for study in studies}
     if len(declared) > 1:
         listed = ", ".join(f"{name} by {criterion}" for (criterion, _), name in declared.items())
         raise ValueError(f"these studies are decided by different criteria ({listed}); report on each one by itself")
@@ -114,83 +212,6 @@ def _require_comparable(results: StudyResults) -> None:
             f"the runs of {results.study.name!r} are not what it declares: {found[0]}{more}; run them again, or make "
             f"methods of them: declare {keys} in differs of study.toml, and set it in [[methods]]"
         )
-
-
-def _differing(runs: Iterable[Run]) -> list[str]:
-    """Return the keys in which runs on one task differ, but for those that are no part of a method."""
-    tasks: dict[str, list[dict[str, Any]]] = {}
-    for run in runs:
-        if run.config is not None:
-            tasks.setdefault(run.task, []).append(run.config.to_dict())
-    found = {key for configs in tasks.values() for key in differing_keys(configs)}
-    return sorted(found - {*NO_PART})
-
-
-def _told_apart(methods: Methods, runs: Sequence[Run], declared: tuple[str, ...]) -> tuple[Methods, tuple[str, ...]]:
-    """Add to the labels what else differs on one task, between several folders; and to the declared keys."""
-    tasks: dict[str, dict[str, dict[str, Any]]] = {}
-    for run in runs:
-        if run.config is not None:
-            tasks.setdefault(run.task, {}).setdefault(run.method, run.config.to_dict())
-    keys = [key for key in _differing(runs) if key not in declared]
-    if not keys:
-        return methods, declared
-    labels: dict[str, list[str]] = {}
-    for configs in tasks.values():
-        for name, values in configs.items():
-            labels.setdefault(name, [f"{key}={values[key]}" for key in keys])
-    told = {name: replace(method, label=", ".join([method.label, *labels.get(name, ())]))
-            for name, method in methods.items()}  # fmt: skip
-    return told, (*declared, *keys)
-
-
-def _of_studies(
-    studies: Sequence[StudyResults],
-) -> tuple[dict[str, ComparedMethod], list[Run], dict[tuple[int, str], str]]:
-    """Merge studies; a method name that means different things in two of them is prefixed by its study's."""
-    methods: Methods = {}
-    runs: dict[tuple[str, str, int], Run] = {}
-    names: dict[tuple[int, str], str] = {}
-    for index, results in enumerate(studies):
-        for declared in results.study.methods:
-            config = results.study.config(declared.name, results.study.tasks[0], results.study.seeds[0])
-            source = results.study.name
-            method = ComparedMethod(declared.name, declared.label, config, source, declared.axis)
-            if any(not _same(declared.name, results, studies[other])
-                   for other in range(index) if names.get((other, declared.name)) == declared.name):  # fmt: skip
-                method = ComparedMethod(f"{source}/{declared.name}", f"{declared.label} ({source})", config, source)
-            methods.setdefault(method.name, method)
-            names[index, declared.name] = method.name
-        budget = results.study.budget
-        for cell in results.cells:
-            run = run_of_cell(results, cell, names[index, cell.method], budget[cell.task])
-            other = runs.setdefault((run.method, run.task, run.seed), run)
-            if other is not run and run.state == "done":
-                if other.state == "done":
-                    raise _twice(other, run)
-                runs[run.method, run.task, run.seed] = run
-    return methods, list(runs.values()), names
-
-
-def _same(name: str, one: StudyResults, other: StudyResults) -> bool:
-    """Say whether a method's name means the same in two studies: on the tasks of both, or by what chooses epochs."""
-
-    def values(results: StudyResults, task: str) -> dict[str, Any]:
-        return results.study.config(name, task, results.study.seeds[0]).to_dict()
-
-    shared = [task for task in one.study.tasks if task in other.study.tasks]
-    if shared:
-        return not any(key not in NO_PART for task in shared
-                       for key in different_keys(values(one, task), values(other, task)))  # fmt: skip
-    first, second = values(one, one.study.tasks[0]), values(other, other.study.tasks[0])
-    return all(first[key] == second[key] for key in ("algo", "scheduler", "epochs", "arms", "stopping"))
-
-
-def _twice(first: Run, second: Run) -> ValueError:
-    return ValueError(
-        f"seed {second.seed} of {second.method!r} on {second.task} is there twice, in {first.path} and in "
-        f"{second.path}: one run is not two; move one of the folders away, or report on each by itself"
-    )
 
 
 def _budgets(tasks: Iterable[str], runs: Sequence[Run], imported: bool) -> tuple[dict[str, float], tuple[str, ...]]:
@@ -218,9 +239,9 @@ def _budgets(tasks: Iterable[str], runs: Sequence[Run], imported: bool) -> tuple
     return budget, tuple(notes)
 
 
-def run_of_cell(results: StudyResults, cell: Cell, method: str, budget: float) -> Run:
+def run_of_cell(results: StudyResults, cell: Cell, budget: float) -> Run:
     """Read the run of a study's cell, up to the study's budget of steps."""
-    run = Run(method, cell.task, cell.seed, cell.state, cell.error, results.recorded_config(cell), cell.path)
+    run = Run(cell.method, cell.task, cell.seed, cell.state, cell.error, results.recorded_config(cell), cell.path)
     if cell.state == "missing":
         return run
     energy = (results.energy(cell) or {}).get("kwh", math.nan)
@@ -284,31 +305,3 @@ def score_on_test_levels(rows: Sequence[Mapping[str, str]], step: float) -> floa
     if not sum(episodes):
         return math.nan
     return float(np.average([float(row["return_mean"]) for row in rows], weights=episodes))
-
-
-def loose_runs(directories: Sequence[Path]) -> tuple[Methods, list[Run], list[str]]:
-    """Read runs that belong to no study, as `adept train` leaves them; return also the keys in which they differ."""
-    found = [(directory, file.parent, read_config(file.parent)) for directory in directories
-             for file in sorted(directory.rglob("config.json"))]  # fmt: skip
-    labels = name_methods([config for _, _, config in found])
-    methods: Methods = {}
-    runs: dict[tuple[str, str, int], Run] = {}
-    for (directory, path, config), label in zip(found, labels, strict=True):
-        methods.setdefault(label, ComparedMethod(label, label, config, directory.resolve().name))
-        status = read_status(path)
-        error = status.get("error") if status["state"] == "failed" else None
-        run = Run(label, config.env, config.seed, status["state"], error, config, path, starts=tuple(read_starts(path)))
-        if (other := runs.setdefault((label, config.env, config.seed), run)) is not run:
-            raise _twice(other, run)
-        runs[label, config.env, config.seed] = with_records(run, read_iterations(path), read_evaluations(path))
-    return (
-        {name: methods[name] for name in sorted(methods, key=_natural)},
-        list(runs.values()),
-        _differing(runs.values()),
-    )
-
-
-def _natural(name: str) -> list[tuple[float, str]]:
-    """Return what names sort by: numbers in them as numbers."""
-    parts = re.split(r"(\d+(?:\.\d+)?(?:e-?\d+)?)", name)
-    return [(float(part), "") if index % 2 else (-1.0, part) for index, part in enumerate(parts)]

@@ -12,7 +12,7 @@ from adept.report.hindsight import advice, directions
 from adept.report.normalization import MARGIN
 from adept.report.power import LEVEL, can_show_a_winner, seeds_needed, smallest_p
 from adept.report.text import counted, interval, listing, p_text, percent, signed
-from adept.report.verdicts import EQUAL, Advice, Verdict, against_fixed, as_good_for_less, fixed_word, which_fixed
+from adept.report.verdicts import EQUAL, Choice, Verdict, against_fixed, as_good_for_less, fixed_word, which_fixed
 from adept.runs.records import STATES
 
 BEATS = {
@@ -34,7 +34,7 @@ class Summary:
     """what to do next"""
     question: str
     """what `epochs` answers"""
-    epochs: tuple[Advice, ...]
+    epochs: tuple[Choice, ...]
     """which fixed method to use, over all tasks and on each"""
     keep: tuple[Verdict, ...]
     """how adaptive methods stand against the fixed ones"""
@@ -144,7 +144,7 @@ def _facts(analysis: Analysis) -> str:
     )
 
 
-def _following(analysis: Analysis, fixed: tuple[Advice, ...]) -> list[str]:
+def _following(analysis: Analysis, fixed: tuple[Choice, ...]) -> list[str]:
     """Say what to do next, the most urgent first."""
     comparison, steps = analysis.comparison, []
     absent = sum(run.state != "done" for run in comparison.runs)

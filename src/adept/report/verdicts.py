@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from adept.report.analysis import Analysis
 from adept.report.normalization import MARGIN
 from adept.report.power import LEVEL, smallest_p
-from adept.report.statistics import Scores, aggregate, difference, holm, permutation_p
+from adept.report.statistics import Estimate, Scores, aggregate, difference, holm, permutation_p
 from adept.report.text import listing, number, p_text, percent, signed
 
 EQUAL = 1.01
@@ -58,8 +58,9 @@ def against_fixed(analysis: Analysis) -> tuple[Verdict, ...]:
     """
     methods = [method.name for method in analysis.comparison.methods if method.adaptive] if analysis.scored else []
     trials = [trial for name in methods for trial in _trials(analysis, name)]
-    corrected = list(zip(trials, holm([trial.p for trial in trials]), strict=True))
-    return tuple(_verdict(analysis, name, [pair for pair in corrected if pair[0].method == name], len(trials))
+    p_values = holm([trial.p for trial in trials])
+    corrected = [replace(trial, p=p) for trial, p in zip(trials, p_values, strict=True)]
+    return tuple(_verdict(analysis, name, [trial for trial in corrected if trial.method == name], len(trials))
                  for name in methods)  # fmt: skip
 
 
@@ -94,47 +95,44 @@ def _affordable(analysis: Analysis, name: str) -> list[str]:
 def _trials(analysis: Analysis, name: str) -> list[_Trial]:
     fixed, cheaper = fixed_methods(analysis, name), _affordable(analysis, name)
     tables = [analysis.normalized(entry) or [] for entry in (name, *fixed)]
-    if name not in analysis.scored or not all(len(task) > 1 for table in tables for task in table):
+    if name not in analysis.scored or not fixed or not all(len(task) > 1 for table in tables for task in table):
         return []  # one seed does not tell
-    trials = []
+    trials, best = [], max(fixed, key=analysis.iqm)
     if cheaper:
         rival = max(cheaper, key=analysis.iqm)
         trials.append(_Trial(name, rival, True, analysis.p_value(name, rival)))
-    best = max(fixed, key=analysis.iqm, default=None)
-    if best is not None and best not in cheaper:
-        margin = analysis.margin(best)
-        if not any(analysis.p_value(rival, best, margin=margin) < LEVEL for rival in cheaper):
-            trials.append(_Trial(name, best, False, analysis.p_value(name, best, margin=margin)))
+    margin = analysis.margin(best)
+    if best not in cheaper and not any(analysis.p_value(rival, best, margin=margin) < LEVEL for rival in cheaper):
+        trials.append(_Trial(name, best, False, analysis.p_value(name, best, margin=margin)))
     return trials
 
 
-def _verdict(analysis: Analysis, name: str, trials: list[tuple[_Trial, float]], tests: int) -> Verdict:
+def _verdict(analysis: Analysis, name: str, trials: list[_Trial], tests: int) -> Verdict:
     label, word = analysis.comparison.label, fixed_word(analysis)
     if not trials:
         why = "one seed does not tell" if fixed_methods(analysis, name) else f"no {word} was run beside it"
         why = why if name in analysis.scored else "it lacks a finished run on some task"
         return Verdict(name, label(name), "unknown", why, "")
-    for trial, p in trials:
-        if p < LEVEL:
-            claim, reason = _claim(analysis, trial), _words(analysis, trial, p)
-            above = _line_above(analysis, name)
-            return Verdict(name, label(name), "no better" if above else "better", above or claim, reason)
-    trial, p = trials[0]
-    reason = _words(analysis, trial, p)
+    trial = next((trial for trial in trials if trial.p < LEVEL), trials[0])
+    rival, table = label(trial.rival), analysis.normalized
+    spent = percent(analysis.methods[name].update_compute / analysis.methods[trial.rival].update_compute)
+    gap = difference(table(name) or [], table(trial.rival) or [], resamples=analysis.resamples)
+    facts = f"IQM {signed(gap)}, {p_text(trial.p)}"
+    reason = f"{rival} is the best {word} for its compute: {facts}" if trial.better else (
+        f"{rival} is the best {word}: {facts}, at {spent} of its update FLOPs")  # fmt: skip
     seeds = analysis.fewest_runs((name, trial.rival))
-    if smallest_p(seeds, len(analysis.comparison.common_tasks), tests, two_sided=False) >= LEVEL:
-        return Verdict(name, label(name), "unknown", f"{seeds} seeds are too few to tell", reason)
-    if not _affordable(analysis, name):
-        reason += f"; no {word} of equal or lower compute was run, {label(trial.rival)} costs more"
-        return Verdict(name, label(name), "no better", f"not shown to be as good as {label(trial.rival)}", reason)
-    return Verdict(name, label(name), "no better", f"no better than {label(trial.rival)} at the same compute", reason)
-
-
-def _claim(analysis: Analysis, trial: _Trial) -> str:
-    rival = analysis.comparison.label(trial.rival)
-    spent = analysis.methods[trial.method].update_compute / analysis.methods[trial.rival].update_compute
-    return f"better than {rival} at the same compute" if trial.better else (
-        f"as good as {rival} with {percent(spent)} of its update FLOPs")  # fmt: skip
+    state, claim = "no better", f"no better than {rival} at the same compute"
+    if trial.p < LEVEL:
+        above = _line_above(analysis, name)
+        better = f"better than {rival} at the same compute" if trial.better else (
+            f"as good as {rival} with {spent} of its update FLOPs")  # fmt: skip
+        state, claim = ("no better", above) if above else ("better", better)
+    elif smallest_p(seeds, len(analysis.comparison.common_tasks), tests, two_sided=False) >= LEVEL:
+        state, claim = "unknown", f"{seeds} seeds are too few to tell"
+    elif not trial.better:
+        claim = f"not shown to be as good as {rival}"
+        reason += f"; no {word} of equal or lower compute was run, {rival} costs more"
+    return Verdict(name, label(name), state, claim, reason)
 
 
 def _line_above(analysis: Analysis, name: str) -> str:
@@ -151,18 +149,8 @@ def _line_above(analysis: Analysis, name: str) -> str:
     return ""
 
 
-def _words(analysis: Analysis, trial: _Trial, p: float) -> str:
-    """Return the test in numbers."""
-    mine, theirs = (analysis.normalized(name) or [] for name in (trial.method, trial.rival))
-    spent = analysis.methods[trial.method].update_compute / analysis.methods[trial.rival].update_compute
-    best = f"{analysis.comparison.label(trial.rival)} is the best {fixed_word(analysis)}"
-    facts = f"IQM {signed(difference(mine, theirs, resamples=analysis.resamples))}, {p_text(p)}"
-    return f"{best} for its compute: {facts}" if trial.better else (
-        f"{best}: {facts}, at {percent(spent)} of its update FLOPs")  # fmt: skip
-
-
 @dataclass(frozen=True)
-class Advice:
+class Choice:
     """Which method of fixed epochs to use on a task, or over all of them."""
 
     place: str
@@ -172,7 +160,7 @@ class Advice:
     """methods between which the order is open"""
 
 
-def which_fixed(analysis: Analysis) -> tuple[Advice, ...]:
+def which_fixed(analysis: Analysis) -> tuple[Choice, ...]:
     """Answer "which K should I use, and what does it save?": over all tasks first, then task by task.
 
     It is the cheapest fixed method that is shown to be not worse than the best one, within the margin; the tests of all
@@ -181,10 +169,10 @@ def which_fixed(analysis: Analysis) -> tuple[Advice, ...]:
     """
     tasks = analysis.comparison.common_tasks
     places = ["", *tasks] if len(tasks) > 1 else [""]
-    return tuple(_advise(analysis, task) for task in places) if len(fixed_methods(analysis)) > 1 else ()
+    return tuple(_choose(analysis, task) for task in places) if len(fixed_methods(analysis)) > 1 else ()
 
 
-def _advise(analysis: Analysis, task: str) -> Advice:
+def _choose(analysis: Analysis, task: str) -> Choice:
     comparison, label, kind = analysis.comparison, analysis.comparison.label, fixed_word(analysis)
     tables: dict[str, Scores] = {name: analysis.normalized(name) or [] for name in fixed_methods(analysis)}
     spent = {name: analysis.methods[name].update_compute for name in tables}
@@ -197,9 +185,15 @@ def _advise(analysis: Analysis, task: str) -> Advice:
     value = {name: aggregate(table, resamples=1)[metric].value for name, table in tables.items()}
     best = max(tables, key=lambda name: value[name])
     if not (_learned_task(analysis, task, best) if task else analysis.learned(best)):
-        return Advice(place, None, f"No {kind} learned anything to speak of here.")
+        return Choice(place, None, f"No {kind} learned anything to speak of here.")
     if any(len(np.asarray(scores)) < 2 for table in tables.values() for scores in table):
-        return Advice(place, None, f"One seed does not tell. {label(best)} has the highest {word}.")
+        return Choice(place, None, f"One seed does not tell. {label(best)} has the highest {word}.")
+
+    def gap(name: str, rival: str) -> Estimate:
+        return difference(tables[name], tables[rival], metric=metric, resamples=analysis.resamples)
+
+    def p_value(name: str, rival: str, margin: float = 0.0) -> float:
+        return permutation_p(tables[name], tables[rival], metric=metric, margin=margin, draws=5 * analysis.resamples)
 
     def savings(name: str) -> str:
         rivals = [rival for rival in dict.fromkeys([best, comparison.baseline])
@@ -207,41 +201,39 @@ def _advise(analysis: Analysis, task: str) -> Advice:
         parts = [f"{percent(1 - spent[name] / spent[rival])} of the update FLOPs of {label(rival)}" for rival in rivals]
         return f" It saves {listing(parts)}." if parts else ""
 
-    among = "the fixed K" if kind == "fixed K" else f"the {kind}s"
-    margin, top = analysis.margin(best), f"it has the highest {word} of {among}"
+    top = f"it has the highest {word} of {'the fixed K' if kind == 'fixed K' else f'the {kind}s'}"
+    doubt, margin = f"{label(best)}, if in doubt: {top}.", analysis.margin(best)
     cheaper = sorted((name for name in tables if spent[name] * EQUAL < spent[best]), key=spent.__getitem__)
-    dearer = [name for name in tables if spent[best] * EQUAL < spent[name]]
-    if not cheaper and len(dearer) == len(tables) - 1:
-        return Advice(place, best, f"Use {label(best)}: {top}, and is the cheapest.{savings(best)}")
+    equal = [name for name in tables if name != best and spent[name] <= EQUAL * spent[best]]
+    if not equal:  # as cheap as any
+        return Choice(place, best, f"Use {label(best)}: {top}, and is the cheapest.{savings(best)}")
     if not cheaper:
-        second = max((name for name in tables if name not in (best, *dearer)), key=lambda name: value[name])
-        gap = difference(tables[best], tables[second], metric=metric, resamples=analysis.resamples)
-        p = permutation_p(tables[best], tables[second], metric=metric, draws=5 * analysis.resamples)
+        second = max(equal, key=lambda name: value[name])
+        ahead, p = gap(best, second), p_value(best, second)
+        facts = f"({signed(ahead)}, {p_text(p)})"
         if p < LEVEL:
-            text = f"Use {label(best)}: {top}, and is better than {label(second)} ({signed(gap)}, {p_text(p)})."
-            return Advice(place, best, text)
-        text = f"{label(best)}, if in doubt: {top}. Whether it is better than {label(second)} is open"
-        return Advice(place, None, f"{text} ({signed(gap)}, {p_text(p)}).", (best, second))
-    tests = holm([permutation_p(tables[name], tables[best], metric=metric, margin=margin, draws=5 * analysis.resamples)
-                  for name in cheaper])  # fmt: skip
+            return Choice(place, best, f"Use {label(best)}: {top}, and is better than {label(second)} {facts}.")
+        return Choice(
+            place, None, f"{doubt} Whether it is better than {label(second)} is open {facts}.", (best, second)
+        )
+    tests = holm([p_value(name, best, margin) for name in cheaper])
     for name, p in zip(cheaper, tests, strict=True):
         if p < LEVEL:
             facts = f"{word} {number(value[name])} against {number(value[best])}, {p_text(p)}"
             text = f"not worse than {label(best)}, the best {kind}, within {percent(MARGIN)} ({facts})."
-            return Advice(place, name, f"Use {label(name)}: {text}{savings(name)}")
+            return Choice(place, name, f"Use {label(name)}: {text}{savings(name)}")
     # Name the best, and the cheapest whose interval leaves room for no loss.
-    gaps = {name: difference(tables[name], tables[best], metric=metric, resamples=analysis.resamples)
-            for name in cheaper}  # fmt: skip
-    unclear = next((name for name, gap in gaps.items() if gap.high > -margin), None)
+    gaps = {name: gap(name, best) for name in cheaper}
+    unclear = next((name for name in cheaper if gaps[name].high > -margin), None)
     if unclear is None:
         nearest = max(gaps, key=lambda name: gaps[name].value)
         rest = f"{label(nearest)}, the best cheaper one, is behind ({signed(gaps[nearest])})"
-        return Advice(place, best, f"Use {label(best)}: {top}; {rest}.{savings(best)}")
+        return Choice(place, best, f"Use {label(best)}: {top}; {rest}.{savings(best)}")
     text = (
-        f"{label(best)}, if in doubt: {top}.{savings(best)} Whether {label(unclear)} is as good is open "
-        f"({signed(gaps[unclear])}); it would save {percent(1 - spent[unclear] / spent[best])} of the update FLOPs."
+        f"{doubt}{savings(best)} Whether {label(unclear)} is as good is open ({signed(gaps[unclear])}); it would save "
+        f"{percent(1 - spent[unclear] / spent[best])} of the update FLOPs."
     )
-    return Advice(place, None, text, (best, unclear))
+    return Choice(place, None, text, (best, unclear))
 
 
 def _learned_task(analysis: Analysis, task: str, name: str) -> bool:
