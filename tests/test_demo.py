@@ -92,7 +92,8 @@ def test_the_demo_draws_every_start_and_says_what_a_bandit_chose(
     assert main(arguments) == 0
     said = capsys.readouterr().out
     assert re.search(r"\|[o+].*\n.* ÷ 30 +× 1\n +o PPO \(K=2\)   \+ PPO\+ADEPT\(R\)\n", said, re.S)
-    assert "\nPPO+ADEPT(R) is not shown to differ from PPO (K=2) at ÷ 30 (" in said
+    assert "\nPPO+ADEPT(R) is above PPO (K=2) at 0 of 2 values and below at 0.\n" in said
+    assert "\nPPO+ADEPT(R) against PPO (K=2), mean score over the run: not shown to differ at ÷ 30 (" in said
     # Round-robin: 2, 1, 2, 1.
     assert "\nPPO+ADEPT(R), ÷ 30 chose K=2 in 50%, K=1 in 50% of its updates: 75% of the update FLOPs.\n" in said
     assert main([*arguments, "--json"]) == 0

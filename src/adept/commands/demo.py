@@ -62,7 +62,7 @@ def run(words: list[str]) -> int:
         curves.setdefault(point["line"], []).append(point["score"][0])
     if curves:
         say(f"\n{plot(curves, list(dict.fromkeys(point['value'] for point in over_axis)))}")
-    for sentence in facts["summary"][: max(1, len(curves) - 1)]:
+    for sentence in facts["summary"][: max(1, len(curves))]:
         say(f"\n{sentence}")
     say("")
     for row in (row for row in rows if row["choices"]):

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from adept.report.analysis import Analysis
 from adept.report.power import LEVEL
 from adept.report.statistics import Estimate, holm
-from adept.report.text import listing, number
+from adept.report.text import counted, listing, number
 
-WORDS = {"higher": "above", "lower": "below", "open": "not shown to differ from"}
+WORDS = {"higher": "above", "lower": "below", "open": "not shown to differ"}
 
 
 @dataclass(frozen=True)
@@ -73,20 +73,21 @@ def lines(found: Sequence[Point]) -> dict[str, list[Point]]:
 
 
 def sentences(analysis: Analysis) -> list[str]:
-    """Say of each method where it is above and below the baseline's, and how low it falls at its worst value."""
+    """Say at how many values each method is above and below the baseline's, then where, and its worst value."""
     by_line = lines(points(analysis))
-    rivals = [line for line, own in by_line.items() if not math.isnan(own[0].p)]
+    rivals = {line: own for line, own in by_line.items() if not math.isnan(own[0].p)}
     base = next((line for line in by_line if line not in rivals), "")
-    found = []
-    for line in rivals:
+    counts, details = [], []
+    for line, own in rivals.items():
+        states = [point.state for point in own]
+        above, below = states.count("higher"), states.count("lower")
+        counts.append(f"{line} is above {base} at {above} of {counted(len(own), 'value')} and below at {below}")
         parts = []
         for state, words in WORDS.items():
             here = [f"{point.value} ({number(point.score.value)} against {number(point.rival)})"
-                    for point in by_line[line] if point.state == state]  # fmt: skip
-            parts += [f"{words} {base} at {listing(here)}"] if here else []
+                    for point in own if point.state == state]  # fmt: skip
+            parts += [f"{words} at {listing(here)}"] if here else []
         worst, theirs = (min(point.score.value for point in by_line[name]) for name in (line, base))
-        found.append(
-            f"{line} is {'; '.join(parts)}. At its worst it has {number(worst)}, {base} {number(theirs)} "
-            f"({analysis.criterion})."
-        )
-    return found
+        details.append(f"{line} against {base}, {analysis.criterion}: {'; '.join(parts)}. "
+                       f"The lowest value of {line} is {number(worst)}, that of {base} {number(theirs)}.")  # fmt: skip
+    return [f"{'; '.join(counts)}.", *details] if counts else []

@@ -17,7 +17,7 @@ from adept.report.style import looks
 from adept.report.summary import Summary
 from adept.report.text import counted
 
-SECTIONS = {"glance": "Over all tasks", "epochs": "Epochs", "more": "More figures"}
+SECTIONS = {"axis_figure": "Over the axis", "glance": "Over all tasks", "epochs": "Epochs", "more": "More figures"}
 """Where figures stand; what is under more is folded up."""
 
 

@@ -36,7 +36,7 @@ def score_over_axis(pen: Pen) -> Iterator[Drawing]:
         f"{INTERVAL}. {pen.count(comparison.common_tasks)} {SMOOTHING}"
     )
     rows = [{"method": point.line, "value": point.value, "score": point.score, "p": point.p} for point in found]
-    yield Drawing("score-over-axis", "Score over the study's axis", caption, figure, rows, "glance")
+    yield Drawing("score-over-axis", "Score over the study's axis", caption, figure, rows, "axis_figure")
 
 
 DRAWINGS = (score_over_axis,)
