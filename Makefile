@@ -12,7 +12,7 @@ PYTEST := $(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist loadfile
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs docs-build test test-slow test-demo test-processors test-pythons faults lint format package install clean
+.PHONY: help demo docs docs-build test test-slow test-processors test-pythons faults lint format package install clean
 
 help:  ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -27,12 +27,6 @@ test: lint  ## lint, types, all tests but the slow ones, and coverage of the sch
 
 test-slow: install  ## the tests that take minutes: Ray, killed runs, reports in a browser, notebooks
 	$(PYTEST) -m slow
-
-test-demo:  ## a short demo in an environment that has only what the demo installs
-	$(MAKE) VENV=.venvs/demo .venvs/demo/.demo
-	sed 's/^steps = .*/steps = 4_096/; s/^seeds = .*/seeds = 1/' src/adept/studies/data/demo.toml > .venvs/demo/short.toml
-	rm -rf .venvs/demo/out
-	.venvs/demo/bin/adept demo --study .venvs/demo/short.toml --out .venvs/demo/out
 
 test-processors: install  ## the tests of numbers again, rounded as on other processors
 	$(BIN)/python -m tests.processors
