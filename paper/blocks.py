@@ -10,8 +10,8 @@ from adept.report.statistics import Estimate, aggregate
 from adept.report.text import interval, markdown, number, percent
 from paper.claims import GENERALISES, overhead, rivals, study_claims
 from paper.intervals import welch
-from paper.inventory import entries, figure_table
-from paper.measures import RESAMPLES, Evidence, load
+from paper.inventory import SMALL, entries, figure_table
+from paper.measures import RESAMPLES, Evidence, load, packed
 from paper.public import page
 from paper.public.claims import load as load_public
 from paper.public.claims import public_claims
@@ -77,7 +77,8 @@ def claim_table(claims: Sequence[Claim]) -> str:
 
 def verdicts() -> str:
     """Return all claims with their verdicts alone, and how many of the paper's hold."""
-    claims = [*study_claims(load("minigrid")), *study_claims(load("pybullet")), GENERALISES,
+    studies = [load(name) for name in ("minigrid", "pybullet", SMALL) if packed(name)]
+    claims = [*(claim for study in studies for claim in study_claims(study)), GENERALISES,
               overhead(load("procgen-cpu")), *public_claims(load_public())]  # fmt: skip
     rows = [[markdown(claim.text), claim.kind, claim.seeds, f"**{claim.verdict}**"] for claim in claims]
     return f"{tally(claims)}\n\n{table(('claim', 'kind', 'seeds or runs', 'verdict'), rows)}"

@@ -15,13 +15,15 @@ from adept.report.statistics import Estimate
 from adept.report.text import interval, percent
 from paper.intervals import share, welch
 from paper.measures import Array, Evidence
-from paper.verdicts import ANALOGY, ARITHMETIC, MARGIN, RIVAL, UNTESTED, Claim, Region, verdict
+from paper.public.tables import normalised
+from paper.verdicts import ANALOGY, ARITHMETIC, MARGIN, REDUCED, RIVAL, UNTESTED, Claim, Region, verdict
 from paper.words import percent_interval, points, thousands
 
 MORE, LESS = Region(above=0), Region(below=0)
 HALF = Region(above=0.5)
 BANDITS = {"minigrid": ("ucb-4-2-1", "thompson-4-2-1", "round-robin-4-2-1"),
-           "pybullet-500k": ("ucb-10-5-1", "thompson-10-5-1", "round-robin-10-5-1")}  # fmt: skip
+           "pybullet-500k": ("ucb-10-5-1", "thompson-10-5-1", "round-robin-10-5-1"),
+           "procgen-small": ("ucb", "thompson", "round-robin")}  # fmt: skip
 """ADEPT(U), (G) and (R) with the paper's arms, by study."""
 GENERALISES = Claim("ADEPT scores higher than PPO on Procgen's test levels", "not measured", "0", UNTESTED)
 
@@ -30,6 +32,8 @@ def study_claims(evidence: Evidence) -> list[Claim]:
     """Return the claims that a study says something about."""
     if evidence.results.study.criterion == "steps-to-threshold":
         return [*choices(evidence), *fewer_steps(evidence), larger_sets(evidence)]
+    if evidence.tasks[0].startswith("procgen/"):
+        return [*choices(evidence, REDUCED), *better_on_test_levels(evidence)]
     return [*choices(evidence), *better_walkers(evidence)]
 
 
@@ -53,29 +57,29 @@ def overhead(procgen: Evidence) -> Claim:
     return Claim(text, measured, procgen.seeds, found, ARITHMETIC)
 
 
-def choices(evidence: Evidence) -> list[Claim]:
+def choices(evidence: Evidence, kind: str = ANALOGY) -> list[Claim]:
     """U chooses K=1 most, G spreads: over the runs of a study, tasks counting equally."""
     ucb, thompson, _ = BANDITS[evidence.name]
-    tables = {method: [evidence.shares(method, task) for task in evidence.tasks] for method in (ucb, thompson)}
+    own = [evidence.shares(ucb, task) for task in evidence.tasks]
     one = evidence.config(ucb).arms.index(1)
-    led = np.concatenate([table.argmax(1) == one for table in tables[ucb]])
+    led = np.concatenate([table.argmax(1) == one for table in own])
     lead = share(int(led.sum()), len(led))
     by_task = ", ".join(
         f"{evidence.comparison.short[task]} {percent(float(table[:, one].mean()))}"
-        for task, table in zip(evidence.tasks, tables[ucb], strict=True)
+        for task, table in zip(evidence.tasks, own, strict=True)
     )
+    text = f"U chooses K=1 most in over half of the runs ({evidence.name})"
     measured = (
         f"K=1 is the most-chosen arm in {percent_interval(lead)} of {len(led)} runs; its share of updates: {by_task}"
     )
-    even = {method: [[entropy(row) for row in table] for table in tables[method]] for method in tables}
-    gap = welch(even[thompson], even[ucb])
-    spread = f"evenness of the shares (1: all arms equally often), G less U: {interval(gap)}"
-    return [
-        Claim(f"U chooses K=1 most in over half of the runs ({evidence.name})", measured, evidence.seeds,
-              verdict(lead, HALF), ANALOGY),
-        Claim(f"G spreads its choices more than U ({evidence.name})", spread, evidence.seeds, verdict(gap, MORE),
-              ANALOGY),
-    ]  # fmt: skip
+    claims = [Claim(text, measured, evidence.seeds, verdict(lead, HALF), kind)]
+    if evidence.has(thompson):
+        theirs = [evidence.shares(thompson, task) for task in evidence.tasks]
+        gap = welch(*([[entropy(row) for row in table] for table in tables] for tables in (theirs, own)))
+        text = f"G spreads its choices more than U ({evidence.name})"
+        measured = f"evenness of the shares (1: all arms equally often), G less U: {interval(gap)}"
+        claims.append(Claim(text, measured, evidence.seeds, verdict(gap, MORE), kind))
+    return claims
 
 
 def entropy(shares: Array) -> float:
@@ -103,6 +107,22 @@ def better_walkers(pybullet: Evidence) -> list[Claim]:
             gap = welch(pybullet.scores(method, [task]), pybullet.scores(pybullet.comparison.baseline, [task]))
             text = f"{pybullet.label(method)} scores higher than K=10 ({task.partition('/')[2]})"
             claims.append(Claim(text, f"{interval(gap, 0)} return", pybullet.seeds, verdict(gap, MORE)))
+    return claims
+
+
+def better_on_test_levels(procgen: Evidence) -> list[Claim]:
+    """Scores on test levels against the baseline, on the range of each game, games counting equally."""
+
+    def scores(method: str) -> list[Array]:
+        found = ((task, procgen.comparison.scores(method, task, "test")) for task in procgen.tasks)
+        return [normalised(task.partition("/")[2], values, easy=True) for task, values in found]
+
+    claims = []
+    for method in filter(procgen.has, BANDITS[procgen.name]):
+        gap = welch(scores(method), scores(procgen.comparison.baseline))
+        text = f"{procgen.label(method)} scores higher than K=3 on test levels ({procgen.name})"
+        measured = f"{interval(gap, 3)} of the normalised score; {percent(procgen.compute(method))} of its FLOPs"
+        claims.append(Claim(text, measured, procgen.seeds, verdict(gap, MORE), REDUCED))
     return claims
 
 

@@ -11,9 +11,8 @@ from pathlib import Path
 from adept import cost
 from adept.studies.estimate import estimate
 from adept.studies.grid import load_study
-from adept.studies.packing import FILE as PACKED
 from adept.studies.results import results_of
-from paper.measures import RESULTS, load
+from paper.measures import load, packed
 from paper.words import table
 
 PASS_FLOPS = 61_218_816
@@ -62,8 +61,8 @@ def entries() -> list[Entry]:
 
 def ran(name: str, instead: str = "") -> str:
     """Say how much of a study's records are there; where it stands for another one, under which name."""
-    if not (RESULTS / name / PACKED).exists():
-        return f"`{name}`: planned"
+    if not packed(name):
+        return f"`{name}`: declared"
     evidence = load(name)
     study = evidence.results.study
     task = study.tasks[0]

@@ -138,6 +138,11 @@ def copied(results: Path, names: Iterable[str]) -> Iterator[dict[str, Path]]:
         yield found
 
 
+def packed(name: str) -> bool:
+    """Say whether a study of results/ has packed records."""
+    return (RESULTS / name / PACKED).exists()
+
+
 @cache
 def load(name: str) -> Evidence:
     """Read the packed records of a study of results/."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -17,6 +19,7 @@ from paper.verdicts import (
     FAILS,
     HOLDS,
     NOT_SHOWN,
+    REDUCED,
     UNTESTED,
     Claim,
     Region,
@@ -93,6 +96,26 @@ def test_seeds_that_are_declared_and_not_run_are_said():
     declared = len(pybullet.results.study.seeds)
     assert declared == 5
     assert {claim.seeds for claim in claims.study_claims(pybullet)} == {"5" if done == declared else f"{done}/5"}
+
+
+def test_scores_on_test_levels_are_on_the_range_of_each_game():
+    # CoinRun's range is 5 to 10, StarPilot's 2.5 to 64: leads of 1 and of 12.3 are both a fifth of the range.
+    ends = {"fixed-3": {"procgen/coinrun": 6.0, "procgen/starpilot": 10.0},
+            "ucb": {"procgen/coinrun": 7.0, "procgen/starpilot": 22.3}}  # fmt: skip
+    wiggle = {"procgen/coinrun": 0.05, "procgen/starpilot": 0.615}  # a hundredth of the range
+    comparison = SimpleNamespace(
+        baseline="fixed-3",
+        scores=lambda method, task, name: ends[method][task] + wiggle[task] * np.array([-1.0, 0.0, 1.0]),
+    )
+    procgen = SimpleNamespace(
+        name="procgen-small", tasks=tuple(wiggle), comparison=comparison, seeds="3", label=lambda method: method,
+        has=lambda method: method in ends, compute=lambda method: 0.7,
+    )  # fmt: skip
+    (claim,) = claims.better_on_test_levels(procgen)
+    # The mean over two games of differences of means of three runs: error √(2·2·0.01²/3)/2, 8 degrees of freedom.
+    half = 2.306 * 0.01 / 3**0.5
+    assert claim.measured == f"0.200 [{0.2 - half:.3f}, {0.2 + half:.3f}] of the normalised score; 70 % of its FLOPs"
+    assert (claim.kind, claim.verdict) == (REDUCED, HOLDS)
 
 
 def test_the_verdict_on_the_overhead_can_fail(monkeypatch: pytest.MonkeyPatch):
