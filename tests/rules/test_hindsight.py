@@ -95,10 +95,13 @@ def test_the_learning_rate_follows_the_distance():
     assert found == pytest.approx([1.0, 0.5])
 
 
-@pytest.mark.parametrize(("rate", "most"), [(1e-3, 10.0), (3e-4, 100 / 3), (0.03, 1.0)])
-def test_the_learning_rate_stays_within_a_hundredth_or_the_users_own(rate, most):
+@pytest.mark.parametrize(
+    ("rate", "first", "most"), [(1e-3, 1.0, 10.0), (3e-4, 1.0, 100 / 3), (0.004, 0.25, 2.5), (0.03, 1 / 30, 1 / 3)]
+)
+def test_the_learning_rate_begins_within_a_thousandth_and_stays_within_a_hundredth(rate, first, most):
     rule = HindsightRule(10)
     rule.begin(rate)
+    assert rule.step(None).lr_scale == pytest.approx(first)
     assert max(lr_scales(rule, [seen(kl=1e-6)] * 9)) == pytest.approx(most)
 
 
@@ -119,7 +122,7 @@ def test_a_first_update_that_is_far_off_is_made_again():
     # No further than the bound on the learning rate, and not at all where that leaves less than × 1.5.
     bound = HindsightRule(10)
     bound.begin(2e-3)
-    assert [bound.repeat(1e-5), bound.repeat(1e-4)] == [pytest.approx(5.0), None]
+    assert [bound.repeat(1e-5), bound.repeat(1e-4)] == [pytest.approx(10.0), None]  # from 0.001 to 0.01
     # Feedback means that an update was made: none is the first any more.
     late = HindsightRule(10)
     late.step(seen(kl=0.01))

@@ -13,7 +13,13 @@ from adept.rules.base import Rule, Settings
 from adept.schedulers.validation import real_number
 
 MAX_RATE = 0.01
-"""Learning rate that the rule does not exceed unless the user's own is above it: at more, tanh layers saturate."""
+"""Learning rate that the rule does not exceed: at more, tanh layers saturate."""
+MAX_FIRST_RATE = 1e-3
+"""Learning rate of the first update at most.
+
+A rate that is too small shows in the KL. One that is too large need not, because clipping bounds the KL: on DoorKey-6x6
+first updates at 0.001 and at 0.0056 both had a KL of 0.02, and after the second the runs did not learn.
+"""
 MAX_FALL, MAX_RISE = math.log(10), math.log(4)
 """Bounds on the logarithm of the factor by which the learning rate falls or rises between two updates."""
 MIN_KL, MAX_KL = 1e-9, 1.0
@@ -86,12 +92,13 @@ class HindsightRule(Rule):
     **Learning rate.** A KL grows as the square of the learning rate. With the KL of the last update and the factor f of
     the loop's learning-rate schedule, the scale e^x of the learning rate follows the distance:
 
-        x ← x + follow·½·ln(d·f/KL),   within ÷ 10 and × 4 between two updates, the rate at most 0.01 or the user's own.
+        x ← x + follow·½·ln(d·f/KL),   within ÷ 10 and × 4 between two updates, the rate at most 0.01.
 
     An update that was cut short moves x down only.
 
-    **First update.** A learning rate that is far off is seen at once: if the KL of the first update is not within a
-    factor 4 of d₀, the update is undone and made again with the rate × √(d₀/KL), at most three times.
+    **First update.** Its learning rate is at most 0.001. One that is too small is seen at once: if the KL of the first
+    update is not within a factor 4 of d₀, the update is undone and made again with the rate × √(d₀/KL), at most three
+    times.
 
     **Guard.** An epoch with a KL above `kl_stop` is undone and made again with a smaller rate, within the same update.
     Loops that cannot undo an epoch end the update.
@@ -186,8 +193,9 @@ class HindsightRule(Rule):
         return self._options
 
     def begin(self, learning_rate: float) -> None:
-        """Bound the scale, so that the learning rate stays within 0.01 or the user's own."""
-        self._limit = max(0.0, math.log(MAX_RATE / learning_rate))
+        """Bound the learning rate, the first one more than later ones."""
+        self._limit = math.log(MAX_RATE / learning_rate)
+        self._x = min(0.0, math.log(MAX_FIRST_RATE / learning_rate))
 
     @property
     def wants_slope(self) -> bool:
