@@ -45,8 +45,8 @@ class Hindsight:
         policy: any PyTorch module; its trainable parameters are evaluated.
         epochs: epochs per update that the loop was tuned for.
         control: set epochs and scale. With False the settings are always (epochs, 1), and updates are only evaluated.
-        optimize_for: what the rule saves, "samples" or "compute" (see `adept.rules.HindsightRule`).
-        learning_rate: that of the loop's first update. With `optimize_for="compute"` epochs are then traded for it.
+        optimize_for: what is expensive, "samples" or "compute" (see `adept.rules.HindsightRule`).
+        learning_rate: that of the loop's first update. The rule then keeps the rate at 0.01 or below, or at yours.
         host_copy: keep the copies of the parameters on the host, to save device memory; each evaluated policy then
             costs two transfers.
         gains_every: iterations between two measurements of gains (`feedback.update_gain`, `gain_by_length`,
@@ -75,12 +75,12 @@ class Hindsight:
 
     @property
     def feedback(self) -> Feedback | None:
-        """What the last rollout says of the update before it."""
+        """Measurements of the last update on the last rollout."""
         return self._engine.feedback
 
     @property
     def settings(self) -> Settings:
-        """What the last call of `step` returned."""
+        """The settings that the last call of `step` returned."""
         return self._engine.settings
 
     def step(
@@ -101,8 +101,8 @@ class Hindsight:
             advantages: of the same rows, as (steps, environments). Flat ones must be in order of time or of
                 environment, not shuffled.
             values: the critic's predictions for the same rows, if there is a critic and the advantages are not
-                normalised: returns are taken to be their sum. The rule then holds still while the critic is worse
-                than none (explained variance below -¼), for example before any reward is met.
+                normalised: returns are taken to be their sum. Slopes then do not count while the critic is worse than
+                none (explained variance below -¼), for example before any reward is found.
             critic: returns the critic's predictions for the same rows under the present parameters of the policy, of
                 which it is a part. With `values`, the critic is evaluated as well, and
                 `settings.critic_rate(learning_rate)` is the rate of the parameters that only the critic has.

@@ -105,7 +105,7 @@ def gain(
     """Estimate J(φ) - J(θ_d) to first order, in standard deviations of the advantage: g(φ) = mean[(ρ_φ - 1)·Â].
 
     ρ_φ = π_φ(a|s)/π_d(a|s), cut at a limit. With `over`, the log-probabilities of a third policy χ, it is the gain of
-    φ over χ, g = mean[(ρ_φ - ρ_χ)·Â], with the error of the paired difference: what both have in common cancels.
+    φ over χ, g = mean[(ρ_φ - ρ_χ)·Â], with the error of the paired difference: common noise cancels.
     """
     candidate, deployed = _rows(log_probs), _rows(deployed_log_probs)
     other = deployed if over is None else _rows(over)

@@ -21,7 +21,7 @@ At 0.03 layers of tanh units saturated on CartPole, and the critic did not recov
 
 @dataclass(frozen=True)
 class Settings:
-    """What one update is made with. A rule sets the first three; a trainer fills in what else its loss reads."""
+    """Settings of one update. A rule sets the first three; a trainer fills in the others for its loss."""
 
     epochs: int
     lr_scale: float = 1.0
@@ -146,7 +146,7 @@ class Rule(ABC):
         return {f"rule_{name}": value for name, value in self.diagnostics().items()} | scales
 
     def metrics(self, settings: Settings) -> dict[str, float]:
-        """Return the columns that say something yet, for a log that need not have the same ones every time."""
+        """Return the columns that have a value yet, for a log whose columns may change."""
         return self.columns(settings)
 
     def state_dict(self) -> dict[str, Any]:
