@@ -3,7 +3,8 @@
     adept study start-anywhere --out results/start-anywhere --workers 2     # resumable; then: adept study pack
     python -m experiments.start_anywhere.analysis results/start-anywhere    # README.md, curve.csv, curve.png there
 
-The measures are those that the study's file declares. Seeds that are not complete for a method are left out for it.
+The measures are those that the study's file declares, but for the untrained score, which is measured: see `UNTRAINED`.
+Seeds that are not complete for a method are left out for it.
 """
 
 from __future__ import annotations
@@ -13,17 +14,27 @@ import csv
 import io
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from adept import cost
+from adept.config import Config, Execution
 from adept.runs.safe_io import write_aside
 from adept.studies.results import StudyResults, load_results
+from adept.training import train
 
 Array = npt.NDArray[np.float64]
+UNTRAINED = "untrained.csv"
+"""Beside the records: by task, the mean return of whole episodes without learning, and that of the runs' first scores.
+
+The study's file takes the runs' first scores. On sparse tasks these are too high: only episodes that reach the goal end
+within the first rollouts.
+"""
+UNTRAINED_STEPS, NO_LEARNING = 60_000, 1e-12
+"""Steps of each run without learning, and its learning rate."""
 FIXED, TUNED = "fixed", "x1"
 RESAMPLES = 2000
 GOAL, WORST_GOAL, MARGIN, COMPUTE_GOAL = 0.9, 0.75, 0.05, 0.5
@@ -64,7 +75,6 @@ def read(results: StudyResults) -> Runs:
     tasks, seeds = results.study.tasks, results.study.seeds
     shape = (len(methods), len(starts), len(tasks), len(seeds))
     scores, flops, seconds = (np.full(shape, math.nan) for _ in range(3))
-    first: dict[str, list[float]] = {task: [] for task in tasks}
     for cell in results.cells:
         if cell.state != "done":
             continue
@@ -72,14 +82,39 @@ def read(results: StudyResults) -> Runs:
         place = methods.index(method), starts.index(start), tasks.index(cell.task), seeds.index(cell.seed)
         curve = results.curve(cell)
         scores[place] = np.nanmean(curve["score"])
-        known = curve["score"][np.isfinite(curve["score"])]
-        first[cell.task].append(float(known[0]))
         sampled = cost.sampling(cell.config) * len(curve["score"])
         forward = curve["flops"][0] / cost.iteration(cell.config, float(curve["epochs_done"][0]))
         flops[place] = curve["flops"][-1] - forward * sampled
         seconds[place] = curve["processor_seconds"][-1]
-    untrained = np.array([np.mean(first[task]) if first[task] else math.nan for task in tasks])
+    measured = untrained_scores(results)
+    untrained = np.array([measured[task][0] for task in tasks])
     return Runs(methods, starts, tasks, seeds, scores, flops, seconds, untrained)
+
+
+def untrained_scores(results: StudyResults) -> dict[str, tuple[float, float]]:
+    """Return the mean return without learning and the mean of the runs' first scores, by task; measured once."""
+    path = results.directory / UNTRAINED
+    if not path.exists():
+        lines = ["task,without_learning,first_scores"]
+        for task in results.study.tasks:
+            first = [curve["score"] for cell in results.cells if cell.task == task and cell.state == "done"
+                     for curve in [results.curve(cell)]]  # fmt: skip
+            heard = [float(scores[np.isfinite(scores)][0]) for scores in first]
+            configs = (results.study.config(results.study.baseline, task, seed) for seed in results.study.seeds)
+            without = [return_without_learning(config) for config in configs]
+            lines.append(f"{task},{np.mean(without):.6g},{np.mean(heard) if heard else math.nan:.6g}")
+        write_aside(path, "\n".join(lines) + "\n")
+    with path.open(newline="", encoding="utf-8") as file:
+        return {row["task"]: (float(row["without_learning"]), float(row["first_scores"]))
+                for row in csv.DictReader(file)}  # fmt: skip
+
+
+def return_without_learning(config: Config, steps: int = UNTRAINED_STEPS) -> float:
+    """Return the mean return of the episodes that end within so many steps of a policy that does not change."""
+    still = replace(config, steps=steps, learning_rate=NO_LEARNING, scheduler="fixed", epochs=1, monitor=False)
+    records = [each for each in train(still, Execution(device="cpu", threads=1)) if each["episodes"]]
+    episodes = math.fsum(each["episodes"] for each in records)
+    return math.fsum(each["episode_return"] * each["episodes"] for each in records) / episodes
 
 
 def iqm(values: Array) -> float:
@@ -211,6 +246,18 @@ def answers(runs: Runs) -> list[tuple[str, str, str]]:
     return rows
 
 
+def declared(runs: Runs, scores: Mapping[str, tuple[float, float]], labels: Mapping[str, str]) -> str:
+    """Return the means over starts if untrained is what the study's file takes, the runs' first scores."""
+    others = replace(runs, untrained=np.array([scores[task][1] for task in runs.tasks]))
+    means = (f"{labels.get(method, method)} {100 * np.mean([each.value for each in points.values()]):.0f} %"
+             for method, points in curves(others).items())  # fmt: skip
+    return (
+        "The untrained score is that of a policy that does not learn. The study's file takes the runs' first scores, "
+        "which are too high on sparse tasks, where only episodes that reach the goal end early; with those, means over "
+        f"starts are {', '.join(means)} (`{UNTRAINED}`)."
+    )
+
+
 def _verdict(reached: bool) -> str:
     return "reached" if reached else "not reached"
 
@@ -269,7 +316,8 @@ def main() -> None:
     page = (
         f"# Start anywhere\n\n{done} of {len(results.cells)} runs are done. Written by "
         "`python -m experiments.start_anywhere.analysis`; the study's file says what is measured. Intervals are over "
-        f"seeds, then over tasks and seeds.\n\n![Curve over starts](curve.png)\n\n{table(runs, labels)}\n\n"
+        f"seeds, then over tasks and seeds. {declared(runs, untrained_scores(results), labels)}\n\n"
+        f"![Curve over starts](curve.png)\n\n{table(runs, labels)}\n\n"
         f"| goal | measured | |\n| --- | --- | --- |\n{goals}\n"
     )
     text = io.StringIO()

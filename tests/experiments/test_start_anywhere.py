@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from adept.presets import preset
 from experiments.start_anywhere.analysis import (
     Runs,
     against_fixed,
     answers,
     curves,
+    declared,
     draw,
     interval,
     iqm,
     point,
     relative,
+    return_without_learning,
     rows_of,
     table,
+    untrained_scores,
 )
 
 STARTS = ("div10", "x1", "k1")
@@ -96,3 +101,15 @@ def test_the_table_and_the_figure_are_of_the_same_numbers(tmp_path):
     assert rows[2][:3] == ("fixed", "x1", "1.0000")
     draw(RUNS, {}, tmp_path / "curve.png")
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_untrained_is_measured_without_learning(tmp_path):
+    config = preset("envpool/CartPole-v1", scheduler="hindsight")
+    assert return_without_learning(config, 4096) == return_without_learning(config, 4096)
+    assert 15 < return_without_learning(config, 8192) < 35, "a random policy's episodes have about 22 steps"
+    (tmp_path / "untrained.csv").write_text("task,without_learning,first_scores\ntask,10,60\n")
+    scores = untrained_scores(SimpleNamespace(directory=tmp_path))
+    assert scores == {"task": (10.0, 60.0)}
+    # Relative to 60, 110 is 1: the starts' means of 20, 110 and 60 become -0.8, 1 and 0, and of 100, 105 and 30 0.8, 0.9
+    # and -0.6.
+    assert "fixed 7 %, hindsight-compute 37 % (`untrained.csv`)" in declared(RUNS, scores, {})
