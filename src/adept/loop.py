@@ -46,7 +46,7 @@ class Hindsight:
         epochs: epochs per update that the loop was tuned for.
         control: set epochs and scale. With False the settings are always (epochs, 1), and updates are only evaluated.
         optimize_for: what is expensive, "samples" or "compute" (see `adept.rules.HindsightRule`).
-        learning_rate: that of the loop's first update. The rule then keeps the rate at 0.01 or below, or at yours.
+        learning_rate: that of the loop's first update. The rule then starts at 0.001 or below, and stays within 0.01.
         host_copy: keep the copies of the parameters on the host, to save device memory; each evaluated policy then
             costs two transfers.
         gains_every: iterations between two measurements of gains (`feedback.update_gain`, `gain_by_length`,
