@@ -110,6 +110,6 @@ def test_untrained_is_measured_without_learning(tmp_path):
     (tmp_path / "untrained.csv").write_text("task,without_learning,first_scores\ntask,10,60\n")
     scores = untrained_scores(SimpleNamespace(directory=tmp_path))
     assert scores == {"task": (10.0, 60.0)}
-    # Relative to 60, 110 is 1: the starts' means of 20, 110 and 60 become -0.8, 1 and 0, and of 100, 105 and 30 0.8, 0.9
-    # and -0.6.
+    # Relative to 60, 110 is 1: the starts' means of 20, 110 and 60 become -0.8, 1 and 0; 100, 105 and 30 become 0.8,
+    # 0.9 and -0.6.
     assert "fixed 7 %, hindsight-compute 37 % (`untrained.csv`)" in declared(RUNS, scores, {})
