@@ -18,7 +18,7 @@ from adept.report.analysis import Analysis, TaskResult, analyze
 from adept.report.comparison import Comparison, Run
 from adept.report.loading import load_comparison
 from adept.report.normalization import MARGIN
-from adept.report.statistics import RESAMPLES, Array, Estimate, Scores, difference, iqm, share_ahead
+from adept.report.statistics import RESAMPLES, Array, Estimate, Scores, aggregate, difference, iqm
 from paper.measures import RESULTS, copied
 from paper.verdicts import Region, verdict
 
@@ -187,6 +187,15 @@ class Field:
             best = others.mean(2).argmax(0) if by_task else int(np.argmax([iqm(pair) for pair in others]))
             found[:, seed] = pairs[best, np.arange(tasks), seed]
         return list(found)
+
+
+def share_ahead(scores: Scores, others: Scores, *, resamples: int = RESAMPLES) -> Estimate:
+    """Return the share of runs that are ahead of the other method's run of the same seed, averaged over tasks.
+
+    Runs stand in the order of their seeds. Equal runs count half, and the bootstrap draws seeds.
+    """
+    ahead = [(np.sign(np.subtract(mine, theirs)) + 1) / 2 for mine, theirs in zip(scores, others, strict=True)]
+    return aggregate(ahead, resamples=resamples)["mean"]
 
 
 def _made_with(run: Run) -> list[tuple[str | None, str | None]]:

@@ -10,9 +10,10 @@ import pytest
 
 from adept.config import Config
 from adept.report.comparison import ComparedMethod, Comparison, Run
+from adept.report.statistics import probability_of_improvement
 from adept.studies.grid import load_study
 from experiments.tournament import page
-from experiments.tournament.analysis import FIRST, GRID, SECOND, Field, Rules, make_field
+from experiments.tournament.analysis import FIRST, GRID, SECOND, Field, Rules, make_field, share_ahead
 from experiments.tournament.answers import against_kl_rule, against_preset, bandit, best_pair, best_pairs
 
 TASKS = ("a/One", "a/Two")
@@ -208,3 +209,19 @@ def test_runs_are_compared_with_those_of_the_same_seed_where_that_is_declared() 
     assert apart.value == pytest.approx(together.value)
     assert apart.low < 0 < apart.high
     assert together.low == pytest.approx(together.value) == pytest.approx(together.high)
+
+
+def test_the_share_of_runs_that_are_ahead_of_the_same_seed() -> None:
+    # Three of four ahead on one task, one ahead and one equal on the other: (0.75 + 0.75)/2.
+    found = share_ahead([[2.0, 3.0, 4.0, 1.0], [5.0, 5.0]], [[1.0, 2.0, 3.0, 9.0], [4.0, 5.0]])
+    assert found.value == 0.75
+    assert 0.3 < found.low < 0.6
+    assert found.high == 1.0
+    # What runs of one seed have in common does not count: always ahead by a little.
+    seeds = np.arange(10.0) * 100
+    sure = share_ahead([seeds + 1], [seeds])
+    assert (sure.value, sure.low, sure.high) == (1.0, 1.0, 1.0)
+    assert probability_of_improvement([seeds + 1], [seeds]).low < 0.5
+    single = share_ahead([[2.0]], [[1.0]])
+    assert single.value == 1.0
+    assert not single.has_interval

@@ -20,7 +20,6 @@ from adept.report.statistics import (
     performance_profile,
     permutation_p,
     probability_of_improvement,
-    share_ahead,
     steps_to_threshold,
 )
 
@@ -50,22 +49,6 @@ def test_intervals_agree_with_rliables(case):
     for (name, estimate), (low, high) in zip(ours.items(), case["intervals"], strict=True):
         assert estimate.low == pytest.approx(low, abs=monte_carlo_error(case)), name
         assert estimate.high == pytest.approx(high, abs=monte_carlo_error(case)), name
-
-
-def test_the_share_of_runs_that_are_ahead_of_the_same_seed():
-    # Three of four ahead on one task, one ahead and one equal on the other: (0.75 + 0.75)/2.
-    found = share_ahead([[2.0, 3.0, 4.0, 1.0], [5.0, 5.0]], [[1.0, 2.0, 3.0, 9.0], [4.0, 5.0]])
-    assert found.value == 0.75
-    assert 0.3 < found.low < 0.6
-    assert found.high == 1.0
-    # What runs of one seed have in common does not count: always ahead by a little.
-    seeds = np.arange(10.0) * 100
-    sure = share_ahead([seeds + 1], [seeds])
-    assert (sure.value, sure.low, sure.high) == (1.0, 1.0, 1.0)
-    assert probability_of_improvement([seeds + 1], [seeds]).low < 0.5
-    single = share_ahead([[2.0]], [[1.0]])
-    assert single.value == 1.0
-    assert not single.has_interval
 
 
 def test_probability_of_improvement_agrees_with_rliable(case):

@@ -154,6 +154,16 @@ class Analysis:
         return tuple(name for name, result in self.methods.items() if result.iqm)
 
     @property
+    def rivals(self) -> tuple[str, ...]:
+        """The methods that are tested against the baseline."""
+        base = self.comparison.baseline
+        return tuple(name for name in self.scored if name != base) if base in self.scored else ()
+
+    def standing(self, word: str) -> list[str]:
+        """Return the methods of a standing, the best first."""
+        return sorted((name for name in self.rivals if self.methods[name].standing == word), key=self.iqm, reverse=True)
+
+    @property
     def winner(self) -> str | None:
         """The method with the highest interquartile mean; whether that means anything, p tells."""
         return max(self.scored, key=self.iqm) if self.scored else None

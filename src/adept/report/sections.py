@@ -78,8 +78,10 @@ def by_method(analysis: Analysis, results: Mapping[str, Result], columns: Mappin
     """
     comparison = analysis.comparison
     here = [(index, method) for index, method in enumerate(comparison.methods) if method.name in results]
-    cells = {title: [make(method.name, results[method.name]) for _, method in here]
-             for title, make in {"Runs": _runs_cell, **columns}.items()}  # fmt: skip
+    runs = [cell(f"{found.done}/{found.planned}", found.done, "few" if found.done < found.planned else "")
+            for found in (results[method.name] for _, method in here)]  # fmt: skip
+    cells = {"Runs": runs} | {title: [make(method.name, results[method.name]) for _, method in here]
+                              for title, make in columns.items()}  # fmt: skip
     cells = {title: made for title, made in cells.items() if set(made) != {cell("–")}}
     if len(here) > 1 and len(set(cells.get("Mean epochs", ()))) == 1:
         del cells["Mean epochs"]
@@ -87,10 +89,6 @@ def by_method(analysis: Analysis, results: Mapping[str, Result], columns: Mappin
     marks = [(' class="base"' if method.name == comparison.baseline else "") + f' data-m="{index}"'
              for index, method in here]  # fmt: skip
     return table(["Method", *cells], zip(heads, *cells.values(), strict=True), "data-sortable", marks)
-
-
-def _runs_cell(name: str, result: Result) -> str:
-    return cell(f"{result.done}/{result.planned}", result.done, "few" if result.done < result.planned else "")
 
 
 def findings(summary: Summary) -> str:

@@ -130,20 +130,8 @@ def probability_of_improvement(
     pairs = np.multiply.outer(mine.of_run, theirs.of_run)
     table = np.where(np.equal.outer(*places), wins / pairs, 0.0) / len(mine.counts)
     drawn = ((mine.weights(resamples, seed) @ table) * theirs.weights(resamples, seed + 1)).sum(1)
-    return _rounded(_estimate(table.sum(), drawn, mine, theirs))
-
-
-def share_ahead(scores: Scores, others: Scores, *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
-    """Return the share of runs that are ahead of the other method's run of the same seed, averaged over tasks.
-
-    Runs stand in the order of their seeds. Equal runs count half, and the bootstrap draws seeds.
-    """
-    pairs = [np.asarray(mine, np.float64) - np.asarray(theirs, np.float64)
-             for mine, theirs in zip(scores, others, strict=True)]  # fmt: skip
-    strata = Strata([(np.sign(task) + 1) / 2 for task in pairs])
-    places = np.repeat(np.arange(len(strata.counts)), strata.counts)
-    weights = 1 / strata.counts[places] / len(strata.counts)
-    return _rounded(_estimate(strata.values @ weights, strata.resample(resamples, seed) @ weights, strata))
+    chance = _estimate(table.sum(), drawn, mine, theirs)
+    return Estimate(*(round(value, 12) for value in (chance.value, chance.low, chance.high)))  # certainty reads 1
 
 
 def difference(
@@ -161,11 +149,6 @@ def difference(
     rest = theirs.resample(resamples, seed if paired else seed + 1)
     drawn = measure(mine, mine.resample(resamples, seed)) - measure(theirs, rest)
     return _estimate(measure(mine, mine.values) - measure(theirs, theirs.values), drawn, mine, theirs)
-
-
-def _rounded(chance: Estimate) -> Estimate:
-    """Return a probability without the last digits, so that certainty reads 1."""
-    return Estimate(*(round(value, 12) for value in (chance.value, chance.low, chance.high)))
 
 
 def _estimate(value: npt.ArrayLike, drawn: Array, *strata: Strata) -> Estimate:

@@ -55,43 +55,26 @@ class Summary:
 
 def summarize(analysis: Analysis) -> Summary:
     """Say what was found."""
-    found = [say(analysis) for say in (_facts, _closest, _others, as_good_for_less)]
     question = "Which K should I use, and what does it save?" if fixed_word(analysis) == "fixed K" else (
         "Which setting should I use?")  # fmt: skip
-    fixed = which_fixed(analysis)
-    first, *others = [*over_axis(analysis), _headline(analysis)]
-    return Summary(first, tuple(filter(None, [*others, *found])), tuple(_following(analysis, fixed)), question, fixed,
+    fixed, few = which_fixed(analysis), _too_few(analysis)
+    texts = [*over_axis(analysis), _headline(analysis, few), *_facts(analysis, few), as_good_for_less(analysis)]
+    return Summary(texts[0], tuple(filter(None, texts[1:])), tuple(_following(analysis, fixed, few)), question, fixed,
                    against_fixed(analysis), tuple(advice(analysis)), _cells(analysis), analysis.warnings)  # fmt: skip
-
-
-def _rivals(analysis: Analysis) -> list[str]:
-    """Return the methods that are tested against the baseline."""
-    base = analysis.comparison.baseline
-    return [name for name in analysis.scored if name != base] if base in analysis.scored else []
-
-
-def _best(analysis: Analysis) -> str | None:
-    """Return the best of the methods that are shown to be better than the baseline."""
-    better = [name for name in _rivals(analysis) if analysis.methods[name].standing == "better"]
-    return max(better, key=analysis.iqm, default=None)
 
 
 def _too_few(analysis: Analysis) -> tuple[int, int | None] | None:
     """Return the seeds that there are and that are needed, where no winner could have been shown; else None."""
-    rivals, tasks, seeds = _rivals(analysis), len(analysis.comparison.common_tasks), _seeds(analysis)
-    decided = any(analysis.methods[name].standing in ("better", "worse") for name in rivals)
-    if decided or not rivals or not seeds or smallest_p(seeds, tasks, len(rivals)) < LEVEL:
-        return None
-    return seeds, seeds_needed(tasks, len(rivals))
-
-
-def _seeds(analysis: Analysis) -> int:
-    """Return the seeds of the comparison with the baseline that has the most."""
+    rivals, tasks = len(analysis.rivals), len(analysis.comparison.common_tasks)
     base = analysis.comparison.baseline
-    return max((analysis.fewest_runs((name, base)) for name in _rivals(analysis)), default=0)
+    seeds = max((analysis.fewest_runs((name, base)) for name in analysis.rivals), default=0)
+    decided = analysis.standing("better") or analysis.standing("worse")
+    if decided or not seeds or smallest_p(seeds, tasks, rivals) < LEVEL:
+        return None
+    return seeds, seeds_needed(tasks, rivals)
 
 
-def _headline(analysis: Analysis) -> str:
+def _headline(analysis: Analysis, few: tuple[int, int | None] | None) -> str:
     """Answer in one sentence which method to use."""
     comparison = analysis.comparison
     label, goal = comparison.label(comparison.baseline), analysis.criterion.removeprefix("steps to ")
@@ -102,24 +85,22 @@ def _headline(analysis: Analysis) -> str:
         if analysis.criterion_scale is None and cells and all(cells):
             return "There is no result over all tasks: the baseline offers no scale for them. Compare task by task."
         return "There is no result over all tasks yet: no method has a finished run on every task."
-    rivals = _rivals(analysis)
-    if not rivals:
+    if not analysis.rivals:
         return f"{comparison.label(analysis.scored[0])} is the only method with results on every task."
-    if (name := _best(analysis)) is not None:
-        return f"Use {comparison.label(name)}: it {beats} {label}{_price(analysis.methods[name].update_compute)}."
-    if few := _too_few(analysis):
+    if better := analysis.standing("better"):
+        spent = _price(analysis.methods[better[0]].update_compute)
+        return f"Use {comparison.label(better[0])}: it {beats} {label}{spent}."
+    if few:
         wanted = f"; {few[1]} could" if few[1] else ""
         return f"{counted(few[0], 'seed')} cannot tell these methods apart, whatever they score{wanted}."
-    cheap = [name for name in rivals if analysis.methods[name].standing == "not worse"
-             and analysis.methods[name].update_compute * EQUAL < 1]  # fmt: skip
-    if cheap:
-        name = min(cheap, key=lambda name: analysis.methods[name].update_compute)
-        spent = percent(analysis.methods[name].update_compute)
+    costs = {name: analysis.methods[name].update_compute for name in analysis.standing("not worse")}
+    name = min(costs, key=lambda name: costs[name], default="")
+    if name and costs[name] * EQUAL < 1:
         as_good = f"it is as good as {label}, within {percent(MARGIN)}"
-        return f"Use {comparison.label(name)}: {as_good}, with {spent} of its update FLOPs."
-    if len(rivals) == 1:
-        return f"Stay with {label}: {comparison.label(rivals[0])} is not shown to {beat} it."
-    return f"Stay with {label}: none of the {len(rivals)} other methods is shown to {beat} it."
+        return f"Use {comparison.label(name)}: {as_good}, with {percent(costs[name])} of its update FLOPs."
+    if len(analysis.rivals) == 1:
+        return f"Stay with {label}: {comparison.label(analysis.rivals[0])} is not shown to {beat} it."
+    return f"Stay with {label}: none of the {len(analysis.rivals)} other methods is shown to {beat} it."
 
 
 def _price(compute: float) -> str:
@@ -130,66 +111,47 @@ def _price(compute: float) -> str:
     return ", at the same compute" if compute <= EQUAL else f", but takes {percent(compute)} of its update FLOPs"
 
 
-def _facts(analysis: Analysis) -> str:
-    """Give the numbers behind a winner, or say that there could be none."""
-    name, comparison = _best(analysis), analysis.comparison
-    tasks, rivals = len(comparison.common_tasks), _rivals(analysis)
-    if name is None:
-        return can_show_a_winner(_seeds(analysis), tasks, len(rivals)) if _too_few(analysis) else ""
-    found, base = analysis.methods[name], analysis.methods[comparison.baseline]
-    return (
-        f"By {analysis.criterion} {comparison.label(name)} has an IQM of {interval(found.iqm)} against "
-        f"{interval(base.iqm)} ({p_text(found.p)}, corrected for {counted(len(rivals), 'rival')}; "
-        f"{counted(tasks, 'task')})."
-    )
+def _facts(analysis: Analysis, few: tuple[int, int | None] | None) -> list[str]:
+    """Give the numbers behind the headline, and name what else differs from the baseline."""
+    comparison, label, methods = analysis.comparison, analysis.comparison.label, analysis.methods
+    better, worse = analysis.standing("better"), analysis.standing("worse")
+    tasks, rivals, found = len(comparison.common_tasks), len(analysis.rivals), []
+    if better:
+        iqm, theirs = methods[better[0]].iqm, methods[comparison.baseline].iqm
+        found.append(
+            f"By {analysis.criterion} {label(better[0])} has an IQM of {interval(iqm)} against {interval(theirs)} "
+            f"({p_text(methods[better[0]].p)}, corrected for {counted(rivals, 'rival')}; {counted(tasks, 'task')})."
+        )
+    if few:
+        found.append(can_show_a_winner(few[0], tasks, rivals))
+    if rivals and not better and not worse:
+        name = min(analysis.rivals, key=lambda rival: methods[rival].p)
+        if (gap := methods[name].difference).has_interval:
+            corrected = f"{p_text(methods[name].p)} after correction for {counted(rivals, 'test')}"
+            found.append(f"The surest difference is that of {label(name)}: IQM {signed(gap)} ({corrected}).")
+    others = [f"{word} than {label(comparison.baseline)}: {listing(list(map(label, names)))}."
+              for word, names in (("Also better", better[1:]), ("Worse", worse)) if names]  # fmt: skip
+    return [*found, " ".join(others)]
 
 
-def _following(analysis: Analysis, fixed: tuple[Choice, ...]) -> list[str]:
+def _following(analysis: Analysis, fixed: tuple[Choice, ...], few: tuple[int, int | None] | None) -> list[str]:
     """Say what to do next, the most urgent first."""
     comparison, steps = analysis.comparison, []
     absent = sum(run.state != "done" for run in comparison.runs)
     if absent:
         steps.append(f"Finish {counted(absent, 'run')}: the command that started them continues them.")
-    if few := _too_few(analysis):
+    if few:
         seeds = f"{few[1]} seeds" if few[1] else "more seeds"
         steps.append(f"Run {seeds} of each method instead of {few[0]}: with fewer no method can be shown to be better.")
     elif fixed and fixed[0].undecided:
         rivals = listing([comparison.label(name) for name in fixed[0].undecided])
         steps.append(f"Run more seeds of {rivals}: which of them to use is open.")
-    if (name := _best(analysis)) is not None:
+    if better := analysis.standing("better"):
         beside = comparison.label(comparison.baseline)
-        steps.append(f"Try {comparison.label(name)} on a task of your own, beside {beside}.")
+        steps.append(f"Try {comparison.label(better[0])} on a task of your own, beside {beside}.")
     again = "Train again into the same folder, or add a method to the study; the next report has both side by side."
     steps += [f"{text} {again}" for text in directions(analysis)]
     return steps
-
-
-def _closest(analysis: Analysis) -> str:
-    """Say how sure the most certain difference is, where none is certain."""
-    names = [name for name in analysis.scored if analysis.methods[name].difference]
-    if not names or any(analysis.methods[name].standing in ("better", "worse") for name in names):
-        return ""
-    name = min(names, key=lambda rival: analysis.methods[rival].p)
-    gap, p = analysis.methods[name].difference, analysis.methods[name].p
-    if not gap.has_interval:
-        return ""
-    return (
-        f"The surest difference is that of {analysis.comparison.label(name)}: IQM {signed(gap)} ({p_text(p)} after "
-        f"correction for {counted(len(names), 'test')})."
-    )
-
-
-def _others(analysis: Analysis) -> str:
-    """Name the methods beyond the headline's that differ from the baseline."""
-    comparison, found = analysis.comparison, []
-    for standing, word in (("better", "Also better"), ("worse", "Worse")):
-        names = [name for name in analysis.scored if analysis.methods[name].standing == standing]
-        if standing == "better" and names:
-            names.remove(max(names, key=analysis.iqm))
-        if names:
-            label = comparison.label(comparison.baseline)
-            found.append(f"{word} than {label}: {listing([comparison.label(name) for name in names])}.")
-    return " ".join(found)
 
 
 def _cells(analysis: Analysis) -> str:
