@@ -95,7 +95,7 @@ def test_figures_and_box_are_on_the_page(folder):
     rows = list(csv.DictReader(io.StringIO(files["figures/gain-by-epoch.csv"].decode())))
     assert {row["method"] for row in rows} == {"fixed-4", "fixed-1", "hindsight"}
     page = files["report.html"].decode()
-    assert "What the updates were worth, in hindsight" in page
+    assert "Were the updates too short or too long?" in page
     assert 'id="gain-by-epoch-figure_1"' in page
     assert "optimize_for compute, gain 0.5" in page
 

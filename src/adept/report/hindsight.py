@@ -1,4 +1,4 @@
-"""What updates were worth in hindsight: gains by epoch and stage of training, slope and scale over it, and advice."""
+"""Measured updates: gains by epoch and stage of training, slope and scale over training, and advice."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Point = tuple[int, float, float]
 
 
 def monitored(comparison: Comparison, method: str, tasks: Sequence[str]) -> list[Run]:
-    """Return the finished runs whose updates were judged."""
+    """Return the finished runs whose updates were measured."""
     runs = [run for task in tasks for run in comparison.finished(method, task)]
     return [run for run in runs if "slope_z" in run.monitored and np.isfinite(run.monitored["slope_z"]).any()]
 
@@ -36,7 +36,7 @@ def monitored(comparison: Comparison, method: str, tasks: Sequence[str]) -> list
 def gains(comparison: Comparison, method: str, tasks: Sequence[str]) -> dict[str, list[Point]]:
     """Return the mean gain after each epoch, by stage of training, in standard deviations of the advantage.
 
-    Runs count equally; errors are those of means over a run's updates. What the whole update was worth stands at the
+    Runs count equally; errors are those of means over a run's updates. The gain of the whole update stands at the
     median of the epochs done.
     """
     tables: dict[str, dict[int, list[tuple[float, float]]]] = {name: {} for name in STAGES}
@@ -45,7 +45,7 @@ def gains(comparison: Comparison, method: str, tasks: Sequence[str]) -> dict[str
         last = int(np.median(run.epochs_done))
         known = {int(name[5:]): values for name, values in run.monitored.items() if name[5:].isdigit()}
         if "update_gain" in run.monitored:
-            # A row judges the update before it: only those of the usual number of epochs.
+            # A row measures the update before it: only those of the usual number of epochs.
             same = np.concatenate([[False], run.epochs_done[:-1] == last])
             known[last] = np.where(same, run.monitored["update_gain"], math.nan)
         for (stage, name), (epoch, values) in itertools.product(enumerate(STAGES), known.items()):

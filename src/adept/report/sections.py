@@ -99,7 +99,7 @@ def findings(summary: Summary) -> str:
     parts += [f'<aside class="next"><h3>What to do next</h3><ol>{steps}</ol></aside>'] if steps else []
     for title, entries in (
         (summary.question, [(entry.place, entry.text) for entry in summary.epochs]),
-        ("What the updates were worth, in hindsight", summary.hindsight),
+        ("Were the updates too short or too long?", summary.hindsight),
     ):
         items = "".join(f"<dt>{escape(place)}</dt><dd>{tied(text)}</dd>" for place, text in entries)
         parts += [f'<h3>{title}</h3><dl class="epochs">{items}</dl>'] if items else []

@@ -39,7 +39,7 @@ class Summary:
     keep: tuple[Verdict, ...]
     """how adaptive methods stand against the fixed ones"""
     hindsight: tuple[tuple[str, str], ...]
-    """what the judged updates of the baseline say, by task"""
+    """what the measured updates of a fixed method say, by task"""
     cells: str
     warnings: tuple[str, ...]
 

@@ -51,7 +51,7 @@ class _Trial:
 def against_fixed(analysis: Analysis) -> tuple[Verdict, ...]:
     """Compare every adaptive method with the fixed ones; all tests made are corrected together (Holm).
 
-    A method is worth its choices in one of two ways. It is better than the best fixed method of equal or lower compute.
+    A method counts as better in one of two ways. It is better than the best fixed method of equal or lower compute.
     Or it is not worse (within the margin) than the best fixed method of all, cheaper than it, and no fixed method of
     equal or lower compute is shown to be so, too. Either way it must not lie below the line between the fixed methods
     around it: one in between, which nobody ran, would do as well.

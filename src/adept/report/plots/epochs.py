@@ -1,4 +1,4 @@
-"""Figures of epochs: what each was worth in hindsight, which numbers of them were chosen, and ablations of that."""
+"""Figures of epochs: the gain of each, measured in hindsight, which numbers of them were chosen, and ablations."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ KNOBS = {"exploration": "c", "window": "W", "step_size": "η", "arms": "arms"}
 """What ablations are over, and the paper's letter for it."""
 WORTH = (
     "Gain of the policy after each epoch over the one before the update, in % of a standard deviation of the "
-    "advantage, judged by the next rollout; means over updates by thirds of training, bars are standard errors. The "
-    "last point is the whole update. Gains tell what a small change is worth on the present path, not what another "
-    "number of epochs would lead to."
+    "advantage, measured on the next rollout; means over updates by thirds of training, bars are standard errors. The "
+    "last point is the whole update. A gain is that of a small change of the present policy; it does not predict where "
+    "another number of epochs leads."
 )
 CHOICES = (
     "Cumulative share, in %, of the iterations so far in which each number of epochs K was chosen, over training; mean "
@@ -33,7 +33,7 @@ CHOICES = (
 
 def epoch_gain(pen: Pen) -> Iterator[Drawing]:
     """Draw the gain by epoch and stage: a panel per method over all tasks, and one per task for the baseline."""
-    comparison, title = pen.analysis.comparison, "What each epoch was worth"
+    comparison, title = pen.analysis.comparison, "Gain by epoch"
     tasks = comparison.common_tasks or comparison.tasks
     methods = {name: found for name in pen.names if (found := gains(comparison, name, tasks))}
     if not methods:
@@ -42,7 +42,7 @@ def epoch_gain(pen: Pen) -> Iterator[Drawing]:
     name = comparison.baseline if comparison.baseline in methods else next(iter(methods))
     places = {task: found for task in tasks if (found := gains(comparison, name, (task,)))}
     if len(places) > 1:
-        title = f"What each epoch of {pen.label(name)} was worth, by task"
+        title = f"Gain by epoch of {pen.label(name)}, by task"
         yield _gains(pen, "gain-by-epoch-per-task", title, places, "task", comparison.short)
 
 
@@ -97,7 +97,8 @@ def slope_and_lr_scale(pen: Pen) -> Iterator[Drawing]:
         f"mean). Means over runs in {BINS} bins of training; bands are standard errors over runs. {pen.count(tasks)} "
         "No other smoothing."
     )
-    yield Drawing("slope-and-lr-scale", "Slope and scale over training", caption, figure, rows, "epochs")
+    title = f"Slope{' and scale' if 'lr_scale' in found else ''} over training"
+    yield Drawing("slope-and-lr-scale", title, caption, figure, rows, "epochs")
 
 
 def decisions(pen: Pen) -> Iterator[Drawing]:

@@ -289,7 +289,7 @@ def compute_by_phase(pen: Pen) -> Iterator[Drawing]:
     legend(figure, axes)
     title = "Share of FLOPs by phase"
     caption = (
-        f"{title}: forward passes of the network while sampling, the update, and judging updates in hindsight; over "
+        f"{title}: forward passes of the network while sampling, the update, and measuring updates; over "
         f"all finished runs. The environments' own computing is not counted. {pen.count()} No smoothing."
     )
     rows = [{"method": name, "phase": phase, "share": share} for name, found in shares.items()
