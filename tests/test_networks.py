@@ -7,7 +7,7 @@ from torch.distributions import Categorical as TorchCategorical
 from torch.distributions import Independent, Normal, kl_divergence
 
 from adept.envs.base import Continuous, Discrete
-from adept.networks import ActionDistribution, Categorical, DiagonalGaussian, make_network
+from adept.networks import ActionDistribution, ActorCritic, Categorical, DiagonalGaussian, make_network
 
 
 def parameters(name: str, shape: tuple[int, ...], actions: int = 15) -> int:
@@ -55,6 +55,29 @@ def test_weights_are_orthogonal_with_the_gains_of_the_reference(name: str, shape
             rows = rows if rows.shape[0] <= rows.shape[1] else rows.T
             torch.testing.assert_close(rows @ rows.T, gain**2 * torch.eye(len(rows)), atol=1e-5, rtol=0)
             assert not module.bias.detach().any()
+
+
+def test_bfloat16_moves_outputs_and_gradients_less_than_other_rows_do() -> None:
+    images = torch.randint(0, 256, (32, 3, 64, 64), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
+    exact, rounded = (make_network(f"impala-small{suffix}", (3, 64, 64), Discrete(15), 1) for suffix in ("", "-bf16"))
+
+    def gradient(network: ActorCritic, rows: torch.Tensor) -> torch.Tensor:
+        parameters, values = network(rows)
+        assert parameters.dtype == values.dtype == torch.float32
+        weights = list(network.parameters())
+        loss = torch.log_softmax(parameters, -1)[:, 0].mean() + (values - 1).square().mean()
+        return torch.cat([each.flatten() for each in torch.autograd.grad(loss, weights)])
+
+    outputs, own = exact(images), rounded(images)
+    assert not torch.equal(outputs[1], own[1])
+    torch.testing.assert_close(own, outputs, atol=0.02, rtol=0.02)
+    reference = gradient(exact, images[:16])
+    rounding, sampling = (
+        (each - reference).norm() / reference.norm()
+        for each in (gradient(rounded, images[:16]), gradient(exact, images[16:]))
+    )
+    assert 0 < rounding < 0.05
+    assert rounding < sampling
 
 
 def test_values_and_policy_alone_equal_the_whole() -> None:

@@ -22,7 +22,7 @@ from adept.schedulers.validation import whole_number
 LARGEST_COUNT, LARGEST_EPOCHS, LARGEST_ROLLOUT = 2**16, 1000, 2**24
 """Environments, epochs and rows of a rollout beyond which a number is a mistake."""
 RewardSource = Literal["gae-return", "episode-return"]
-NetworkName = Literal["auto", "impala", "impala-small", "nature", "minigrid", "mlp"]
+NetworkName = Literal["auto", "impala", "impala-small", "impala-small-bf16", "nature", "minigrid", "mlp"]
 DEFAULT_ARMS = (4, 2, 1)
 """Arms of a bandit without a preset; the first is the K of everything else."""
 FORMER_KEYS = {"watch": "monitor", "watch_every": "monitor_every", "watch_rows": "monitor_rows"}
