@@ -267,3 +267,9 @@ def test_a_task_on_which_the_baseline_did_not_improve_is_left_out_of_aggregates(
 
 def test_a_threshold_that_was_never_reached_is_in_words():
     assert [readable(value) for value in (math.inf, math.nan, 246_000.0)] == ["never", "–", "246k"]
+
+
+def test_numbers_and_their_signs_stay_on_one_line():
+    assert sections.tied("IQM +0.41 [0.29, 0.53], p < 0.001 or p = 1, 50 %") == (
+        "IQM +0.41\u00a0[0.29,\u00a00.53], p\u00a0&lt;\u00a00.001 or p\u00a0=\u00a01, 50\u00a0%"
+    )

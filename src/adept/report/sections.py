@@ -52,7 +52,7 @@ def number_cell(value: float, say: Callable[[float], str] = number) -> str:
 def tied(text: str) -> str:
     """Return escaped text whose intervals and percentages do not break over lines."""
     text = re.sub(r"(\S) \[(\S+?), (\S+?)\]", "\\1\u00a0[\\2,\u00a0\\3]", text)
-    return escape(text.replace(" %", "\u00a0%").replace("p = ", "p\u00a0=\u00a0"))
+    return escape(re.sub(r"\bp ([=<]) ", "p\u00a0\\1\u00a0", text.replace(" %", "\u00a0%")))
 
 
 def badge(word: str) -> str:
