@@ -49,7 +49,7 @@ class Side:
 
     def __init__(self, tree: Path, task: str, monitor: bool) -> None:
         command = [sys.executable, "-c", WORKER, repr((*TASKS[task], monitor))]
-        settings = {"PYTHONPATH": str(tree.resolve()), "OMP_NUM_THREADS": "1"}
+        settings = {"PYTHONPATH": str(tree.resolve() / "src"), "OMP_NUM_THREADS": "1"}
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, env=settings, cwd=tree, stdin=pipe, stdout=pipe, text=True)
 

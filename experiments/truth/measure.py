@@ -146,7 +146,7 @@ class Player:
         self._trainer, self._plan = trainer, plan
         config = replace(trainer.config, environments=plan.players)
         self._environments = make_environments(config, count=plan.players)
-        actor = fast_actor(config, trainer.network, trainer.execution)
+        actor = fast_actor(trainer.network, trainer.execution)
         self._actor = actor or TorchActor(trainer.network, trainer.device)
         bounds = self._environments.actions
         self._bounds = (bounds.low, bounds.high) if isinstance(bounds, Continuous) else None

@@ -141,21 +141,14 @@ def test_a_loss_that_is_no_number_stops_the_run() -> None:
 
 def offered(name: str, shape: tuple[int, ...], *, wanted: bool = True, **settings: object) -> list[str]:
     config = make_config(**{"environments": 1, "steps": 10_000} | settings)
-    parts = (config, make_network(name, shape, CASES["mlp-categorical"][2], 0), Execution(fast=wanted))
-    return [type(part).__name__ for part in (fast_actor(*parts), fast_gradients(*parts)) if part is not None]
+    network, execution = make_network(name, shape, CASES["mlp-categorical"][2], 0), Execution(fast=wanted)
+    parts = (fast_actor(network, execution), fast_gradients(config, network, execution))
+    return [type(part).__name__ for part in parts if part is not None]
 
 
 def test_small_networks_on_the_cpu_have_replacements() -> None:
     assert offered("minigrid", (3, 7, 7)) == ["FastActor", "ByHand"]
-    assert offered("mlp", (26,)) == ["VectorActor", "ByHand"]
-
-
-def test_where_a_product_would_start_threads_in_numpy_the_actor_stays_with_torch() -> None:
-    # 64 × 26 = 1664 and 64 × 64 = 4096 multiply-adds of one row; 64 × 376 = 24,064 are beyond 9216.
-    assert offered("mlp", (376,)) == ["FastActor", "ByHand"]
-    # 16 rows × 4096 = 65,536, but 64 rows × 4096 = 262,144, the limit for several rows.
-    assert offered("mlp", (26,), environments=16) == ["VectorActor", "ByHand"]
-    assert offered("mlp", (26,), environments=64) == ["FastActor", "ByHand"]
+    assert offered("mlp", (26,)) == ["FastActor", "ByHand"]
 
 
 def test_everything_else_has_none() -> None:

@@ -6,11 +6,10 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from adept.config import Config
 from adept.envs.base import Array
@@ -42,12 +41,11 @@ class Adam:
         starts = [0]
         for parameter in self.parameters:
             starts.append(starts[-1] + math.ceil(parameter.numel() / ALIGNMENT) * ALIGNMENT)
-        self._starts, self._shared = starts, len(named) - len(critic)
-        self.critic_start = starts[self._shared]
+        self._starts, self.critic_start = starts, starts[len(named) - len(critic)]
         like = self.parameters[0]
         self.values, self.gradient, self.mean, self.square = (like.new_zeros(starts[-1]) for _ in range(4))
         self.steps = 0
-        self._counts = like.new_zeros(len(named), dtype=torch.float32)
+        self._count = like.new_zeros((), dtype=torch.float32)
         pairs = zip(self.views(self.values), self.views(self.gradient), strict=True)
         for parameter, (values, gradient) in zip(self.parameters, pairs, strict=True):
             values.copy_(parameter.detach())
@@ -58,27 +56,25 @@ class Adam:
         starts = zip(self._starts, self.parameters, strict=False)
         return [vector[start : start + each.numel()].view_as(each) for start, each in starts]
 
-    @cached_property
-    def _optimizer(self) -> torch.optim.Adam:
-        """PyTorch's Adam, with the moments and step count here as its state; its rates are set at every step."""
-        groups = [{"params": each} for each in (self.parameters[: self._shared], self.parameters[self._shared :])]
-        optimizer = torch.optim.Adam(groups, betas=BETAS, eps=EPSILON, fused=True)
-        states = zip(self._counts, self.views(self.mean), self.views(self.square), strict=True)
-        for parameter, (count, mean, square) in zip(self.parameters, states, strict=True):
-            optimizer.state[parameter] = {"step": count, "exp_avg": mean, "exp_avg_sq": square}
-        return optimizer
-
     def clip(self, limit: float) -> Tensor:
         """Shorten the gradient to a length; return the length it had."""
-        return nn.utils.clip_grad_norm_(self.parameters, limit)
+        norm: Tensor = torch.linalg.vector_norm(self.gradient)
+        self.gradient.mul_((limit / (norm + 1e-6)).clamp_(max=1.0))  # nothing waits for a device
+        return norm
 
     def step(self, learning_rate: float, critic: float | None = None) -> None:
         """Follow the gradient: θ -= α·(m/(1-β₁ᵗ)) / (√(v/(1-β₂ᵗ)) + ε), with another α for the critic if given."""
-        for group, own in zip(self._optimizer.param_groups, (None, critic), strict=True):
-            group["lr"] = learning_rate if own is None else own
-        self._counts.fill_(self.steps)
-        self._optimizer.step()
         self.steps += 1
+        self._count.fill_(self.steps)
+        parts = [(slice(None), learning_rate)]
+        if critic is not None:
+            parts = [(slice(self.critic_start), learning_rate), (slice(self.critic_start, None), critic)]
+        for part, rate in parts:
+            vectors = ([each[part]] for each in (self.values, self.gradient, self.mean, self.square))
+            torch._fused_adam_(
+                *vectors, [], [self._count], lr=rate, beta1=BETAS[0], beta2=BETAS[1], weight_decay=0.0, eps=EPSILON,
+                amsgrad=False, maximize=False,
+            )  # fmt: skip
 
     def direction(self) -> Tensor | None:
         """Return the last step over its learning rate, -(m/(1-β₁ᵗ)) / (√(v/(1-β₂ᵗ)) + ε); None before the first."""

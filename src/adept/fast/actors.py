@@ -7,42 +7,46 @@ import math
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from adept.config import Config, Execution
+from adept.config import Execution
 from adept.envs.base import Array
-from adept.fast.passes import NetworkPass, by_hand
+from adept.fast.passes import SizedPasses, Tower, by_hand, row_bytes
 from adept.networks import Actor, ActorCritic, Decision
 
 Floats = npt.NDArray[np.float32]
 
-VECTOR_LIMIT, MATRIX_LIMIT = 9216, 262_144
-"""Multiply-adds of one product with one row, with several, beyond which NumPy's BLAS would start threads of its own."""
+GRAIN = 16
+"""Observations that are new to a rollout are computed in multiples of this."""
 
 
-def fast_actor(config: Config, network: ActorCritic, execution: Execution) -> Actor | None:
+def fast_actor(network: ActorCritic, execution: Execution) -> Actor | None:
     """Return a faster way of running the policy during a rollout, or None."""
-    if not by_hand(network, execution):
-        return None
-    largest = max(math.prod(parameter.shape) for parameter in network.parameters())
-    rows = config.environments
-    alone = not len(network.encoder) and largest * rows < (VECTOR_LIMIT if rows == 1 else MATRIX_LIMIT)
-    return VectorActor(network) if alone else FastActor(network)
+    return FastActor(network) if by_hand(network, execution) else None
 
 
 class FastActor:
-    """Run a network's written-out forward pass and sample in NumPy; equal to `TorchActor` up to rounding."""
+    """Run a small network by hand and sample in NumPy; equal to `TorchActor` up to rounding.
+
+    Where observations repeat, each is computed once per rollout. Where actor and critic share nothing, only the actor
+    runs: values come cheaper in one batch after the rollout.
+    """
 
     def __init__(self, network: ActorCritic) -> None:
         self._network, self._log_std = network, network.heads.log_std
-        self._pass: NetworkPass | None = None
-        self._rows = 0
+        self._towers: dict[int, Tower] = {}
+        """the actor's own layers by number of rows"""
+        self._passes: SizedPasses | None = None
+        self._numbers: dict[bytes, int] = {}
+        """the observations of this rollout, numbered as they come"""
+        self._outputs: Floats = np.empty((0, 0), np.float32)
+        self._values: Floats = np.empty(0, np.float32)
         self._deviation: Floats = np.ones(1, np.float32)
         self._log_density = 0.0
 
     def refresh(self) -> None:
-        """Find the parameters where they now are, and what follows from them for every step of the rollout."""
-        self._pass = None
+        """Forget the last rollout, made with other parameters."""
+        self._numbers.clear()
         if self._log_std is not None:
             log_std = self._log_std.detach().numpy()
             self._deviation = np.exp(log_std)
@@ -50,54 +54,51 @@ class FastActor:
 
     def act(self, observations: Tensor, noise: Array) -> Decision:
         """Sample actions."""
-        outputs, values = self._forward(observations)
+        outputs, values = self._looked_up(observations) if self._network.repeats else (self._run(observations), None)
         if self._log_std is None:
-            return Decision(*sample_categorical(outputs, noise), values)
+            cumulated, log_probs = np.split(outputs, 2, 1)
+            actions = (cumulated <= noise[:, None]).sum(1)
+            return Decision(actions, log_probs[np.arange(len(actions)), actions], values)
         log_probs = np.einsum("nk,nk->n", noise, noise) * np.float32(-0.5) + np.float32(self._log_density)
-        return Decision(outputs.T + self._deviation * noise, log_probs, values)
+        return Decision(outputs + self._deviation * noise, log_probs, values)
 
-    @torch.inference_mode()
-    def _forward(self, observations: Tensor) -> tuple[Floats, Floats | None]:
-        """Return the actor's outputs as (outputs, rows), and the values."""
-        if self._pass is None or len(observations) != self._rows:
-            self._rows = len(observations)
-            self._pass = NetworkPass(self._network, tuple(observations.shape[1:]), self._rows)
-        outputs, values = self._pass.forward(self._pass.prepare(observations))
-        return outputs.numpy(), values[0].numpy()
+    def _run(self, observations: Tensor) -> Floats:
+        """Return what sampling needs for some rows, through the actor's layers alone."""
+        rows = len(observations)
+        if rows not in self._towers:
+            self._towers[rows] = Tower(self._network.heads.actor, rows, inner=False)
+        return self._prepared(self._towers[rows].forward(observations.view(rows, -1).T).numpy())
 
+    def _looked_up(self, observations: Tensor) -> tuple[Floats, Floats]:
+        """Return what sampling needs for some rows, and their values; run the network on those not yet seen."""
+        numbers, keys = self._numbers, row_bytes(observations)
+        known, new = len(numbers), []
+        for row, key in enumerate(keys):
+            if key not in numbers:
+                numbers[key] = len(numbers)
+                new.append(row)
+        if new:
+            if self._passes is None:
+                self._passes = SizedPasses(self._network, tuple(observations.shape[1:]), GRAIN)
+            with torch.inference_mode():
+                outputs, values = self._passes.forward(observations.flatten(1), np.array(new))
+                prepared = self._prepared(outputs.numpy()[:, : len(new)])
+            while known + len(new) > len(self._values):  # twice as long, so that all copies together stay linear
+                more = np.empty((len(self._values) + GRAIN, prepared.shape[1]), prepared.dtype)
+                self._outputs = np.concatenate([self._outputs, more]) if len(self._outputs) else more
+                self._values = np.concatenate([self._values, more[:, 0]])
+            self._outputs[known : len(numbers)] = prepared
+            self._values[known : len(numbers)] = values.numpy()[0, : len(new)]
+        chosen = [numbers[key] for key in keys]
+        return self._outputs[chosen], self._values[chosen]
 
-class VectorActor(FastActor):
-    """Run the actor alone, in NumPy, where it shares no encoder; values come cheaper in one batch after the rollout."""
-
-    def __init__(self, network: ActorCritic) -> None:
-        super().__init__(network)
-        self._layers: list[tuple[Floats, Floats]] = []
-        self._linear = [layer for layer in network.heads.actor if isinstance(layer, nn.Linear)]
-
-    def refresh(self) -> None:
-        """Find the parameters where they now are."""
-        super().refresh()
-        self._layers = [(layer.weight.detach().numpy(), layer.bias.detach().numpy()[:, None]) for layer in self._linear]
-
-    def _forward(self, observations: Tensor) -> tuple[Floats, Floats | None]:
-        """Return the actor's outputs as (outputs, rows), and no values."""
-        x: Floats = observations.numpy().reshape(len(observations), -1).T
-        *hidden, (weight, bias) = self._layers
-        for own_weight, own_bias in hidden:
-            x = own_weight @ x
-            x += own_bias
-            np.tanh(x, out=x)
-        x = weight @ x
-        x += bias
-        return x, None
-
-
-def sample_categorical(logits: Floats, noise: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
-    """Return the first actions whose cumulative probability passes the noise, from logits as (actions, rows)."""
-    shifted = logits - logits.max(0)
-    weights = np.exp(shifted)
-    total = weights.sum(0)
-    weights /= total
-    passed = (weights.cumsum(0) <= noise).sum(0)
-    actions = np.minimum(passed, len(logits) - 1)  # rounding may leave the last sum just under 1
-    return actions, shifted[actions, np.arange(len(actions))] - np.log(total)
+    def _prepared(self, outputs: Floats) -> Floats:
+        """Return a Gaussian's means, or of logits cumulated and log-probabilities, by row; given (outputs, rows)."""
+        if self._log_std is not None:
+            return outputs.T
+        shifted = outputs - outputs.max(0)
+        weights = np.exp(shifted)
+        total = weights.sum(0)
+        cumulated = (weights / total).cumsum(0)
+        cumulated[-1] = 1.0  # which rounding may leave just under the noise
+        return np.concatenate([cumulated, shifted - np.log(total)]).T

@@ -7,23 +7,22 @@ The loss is a mean over B rows, so that every gradient below carries 1/B. As a f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import ClassVar, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from adept.algorithms import ALGORITHMS
-from adept.algorithms.learner import BETAS, EPSILON, Adam, Gradients
+from adept.algorithms.learner import Adam, Gradients
 from adept.config import Config, Execution
-from adept.fast.passes import DistinctPass, NetworkPass, by_hand, distinct
+from adept.fast.passes import DistinctPass, NetworkPass, SizedPasses, by_hand, distinct
 from adept.networks import ActorCritic
 from adept.rollout import Rollout
 from adept.rules import Settings
 
-GRAIN, ROLLOUT_GRAIN = 32, 128
-"""Distinct rows of a minibatch, and of a rollout, are filled up to a multiple of this: their number varies."""
+GRAIN = 8
+"""Distinct rows are filled up to a multiple of this: their number varies."""
 METRICS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "ratio_deviation")
 
 
@@ -148,59 +147,26 @@ class Surrogate:
         return distance.mul_(self._config.value_coefficient * self._share)
 
 
-class SmallAdam(Adam):
-    """Adam of a vector so small that the bookkeeping of `torch.optim` would cost more than the arithmetic."""
-
-    def __init__(self, network: ActorCritic) -> None:
-        super().__init__(network)
-        self._denominator = torch.empty_like(self.values)
-
-    def clip(self, limit: float) -> Tensor:
-        """Shorten the gradient to a length; return the length it had."""
-        norm: Tensor = torch.linalg.vector_norm(self.gradient)
-        length = float(norm) + 1e-6
-        if length > limit:
-            self.gradient.mul_(limit / length)
-        return norm
-
-    def step(self, learning_rate: float, critic: float | None = None) -> None:
-        """Follow the gradient, in as few passes over the vector as there can be."""
-        self.steps += 1
-        first, second = BETAS
-        self.mean.lerp_(self.gradient, 1 - first)
-        self.square.mul_(second).addcmul_(self.gradient, self.gradient, value=1 - second)
-        # Both sides of the fraction are multiplied by √(1-β₂ᵗ), which saves a pass over the vector.
-        scale = math.sqrt(1 - second**self.steps)
-        torch.sqrt(self.square, out=self._denominator).add_(EPSILON * scale)
-        factor = -scale / (1 - first**self.steps)
-        if critic is None:
-            self.values.addcdiv_(self.mean, self._denominator, value=learning_rate * factor)
-            return
-        for own, rate in ((slice(self.critic_start), learning_rate), (slice(self.critic_start, None), critic)):
-            self.values[own].addcdiv_(self.mean[own], self._denominator[own], value=rate * factor)
-
-
 class ByHand(Gradients):
     """PPO's gradients of a small network, equal to autograd's up to rounding."""
 
     inference: ClassVar[bool] = True
 
     def __init__(self, config: Config, network: ActorCritic) -> None:
-        super().__init__(network, SmallAdam(network))
+        super().__init__(network, Adam(network))
         self._config, self.names = config, METRICS
         self._sized: dict[int, tuple[NetworkPass | DistinctPass, Surrogate]] = {}
         """passes and loss by the size of a minibatch: the configuration's, or less where a rollout has less"""
         self._numbered: tuple[Rollout, Tensor, Tensor] | None = None
         """the rollout that was last asked for, its distinct observations and each row's number"""
-        self._whole: DistinctPass | None = None
-        """the pass for the rows of a whole rollout"""
+        self._distinct: DistinctPass | None = None
 
     def minibatches(self, rollout: Rollout, order: Tensor, settings: Settings) -> Iterator[Tensor]:
         """Set the gradient of each minibatch in turn, a slice of rows that are shuffled once; yield its metrics."""
         count, size = order.shape
         if size not in self._sized:
-            make = self._maker(rollout)
-            made = DistinctPass(make, GRAIN) if self.network.repeats else make(size)
+            repeats, shape = self.network.repeats, tuple(rollout.observations.shape[1:])
+            made = self._pass(rollout) if repeats else NetworkPass(self.network, shape, size)
             self._sized[size] = (made, Surrogate(self._config, self.network, size))
         network, loss = self._sized[size]
         rows = self._rows(network, rollout)
@@ -220,8 +186,10 @@ class ByHand(Gradients):
             network.backward(actor, critic.unsqueeze(0))
             yield loss.metrics
 
-    def _maker(self, rollout: Rollout) -> Callable[[int], NetworkPass]:
-        return partial(NetworkPass, self.network, tuple(rollout.observations.shape[1:]))
+    def _pass(self, rollout: Rollout) -> DistinctPass:
+        if self._distinct is None:
+            self._distinct = DistinctPass(SizedPasses(self.network, tuple(rollout.observations.shape[1:]), GRAIN))
+        return self._distinct
 
     def _rows(self, network: NetworkPass | DistinctPass, rollout: Rollout) -> Tensor:
         """Return what a pass takes rows of; distinct observations are found once per rollout."""
@@ -242,7 +210,6 @@ class ByHand(Gradients):
         return self._outputs(rollout, rows)[1].squeeze(0) if self.network.repeats else super().values(rollout, rows)
 
     def _outputs(self, rollout: Rollout, rows: Tensor | None) -> tuple[Tensor, Tensor]:
-        if self._whole is None:
-            self._whole = DistinctPass(self._maker(rollout), ROLLOUT_GRAIN)
-        numbers = self._rows(self._whole, rollout)
-        return self._whole.forward(numbers if rows is None else numbers[rows])
+        network = self._pass(rollout)
+        numbers = self._rows(network, rollout)
+        return network.forward(numbers if rows is None else numbers[rows])

@@ -9,10 +9,11 @@ their `.grad`, which must be allocated.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from functools import partial
 from itertools import product
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -47,6 +48,7 @@ class Dense:
         self.bias_gradient = bias.grad
         outputs, inputs = self.weight.shape
         self.outputs = torch.empty(outputs, columns)
+        self._array = self.outputs.numpy()
         self.input_gradient = torch.empty(inputs, columns) if inner else None
         """None for a first layer, whose input is data."""
         self.inputs = self.outputs
@@ -55,6 +57,10 @@ class Dense:
         """Return the outputs, which stand until the next call."""
         self.inputs = x
         return torch.addmm(self.bias, self.weight, x, out=self.outputs)
+
+    def tanh(self) -> None:
+        """Apply tanh to the outputs; NumPy's takes a tenth of the time of PyTorch's."""
+        np.tanh(self._array, out=self._array)
 
     def backward(self, gradient: Tensor) -> Tensor | None:
         """Set the gradients of weight and bias; return that of the input."""
@@ -73,7 +79,8 @@ class Tower:
     def forward(self, x: Tensor) -> Tensor:
         """Return the last layer's outputs."""
         for layer in self.layers[:-1]:
-            x = layer.forward(x).tanh_()
+            x = layer.forward(x)
+            layer.tanh()
         return self.layers[-1].forward(x)
 
     def backward(self, gradient: Tensor) -> Tensor | None:
@@ -214,25 +221,50 @@ class NetworkPass:
             gradient = layer.backward(gradient)
 
 
+def row_bytes(rows: Tensor) -> list[bytes]:
+    """Return each row as bytes."""
+    array = rows.numpy().reshape(len(rows), -1)
+    return array.view(f"V{array.itemsize * array.shape[1]}").ravel().tolist()  # type: ignore[no-any-return]
+
+
 def distinct(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Return the distinct rows in the order of their first appearance, and each row's number among them."""
     numbers: dict[bytes, int] = {}
-    numbered = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in rows.numpy()])
+    numbered = np.array([numbers.setdefault(key, len(numbers)) for key in row_bytes(rows)])
     first = np.unique(numbered, return_index=True)[1]
     return rows.index_select(0, torch.from_numpy(first)), torch.from_numpy(numbered)
 
 
+class SizedPasses:
+    """Passes over any number of rows, filled up to a multiple of `grain`, so that few sizes of memory serve all."""
+
+    def __init__(self, network: ActorCritic, shape: tuple[int, ...], grain: int) -> None:
+        self._make, self._grain = partial(NetworkPass, network, shape), grain
+        self._passes: dict[int, NetworkPass] = {}
+
+    def forward(self, table: Tensor, numbers: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        """Return the outputs of rows of a table, and of others that fill up."""
+        size = self.size = -(-len(numbers) // self._grain) * self._grain
+        if size not in self._passes:
+            self._passes[size] = self._make(size)
+        filled = np.zeros(size, np.int64)
+        filled[: len(numbers)] = numbers
+        return self._passes[size].forward(table.index_select(0, torch.from_numpy(filled)))
+
+    def backward(self, actor: Tensor, critic: Tensor) -> None:
+        """Set the gradients of all layers from those of the outputs of the last rows."""
+        self._passes[self.size].backward(actor, critic)
+
+
 class DistinctPass:
-    """Run a pass of a fitting size over the distinct observations of some rows, and spread its outputs over the rows.
+    """Run the distinct observations of some rows through a network, and spread its outputs over the rows.
 
     The views of a small grid world repeat: of the 2048 rows of a first rollout in DoorKey-6x6 some 200 are distinct.
     What a network gives depends on the observation alone, and the gradients of equal rows add up at its output.
-    Distinct rows are filled up to a multiple of `grain`, so that few sizes of memory serve all minibatches.
     """
 
-    def __init__(self, make: Callable[[int], NetworkPass], grain: int) -> None:
-        self._make, self._grain = make, grain
-        self._passes: dict[int, NetworkPass] = {}
+    def __init__(self, passes: SizedPasses) -> None:
+        self._passes = passes
         self._table = self._inverse = torch.empty(0)
 
     def number(self, table: Tensor, numbers: Tensor) -> Tensor:
@@ -247,19 +279,12 @@ class DistinctPass:
         distinct = np.flatnonzero(counts)
         counts[distinct] = np.arange(len(distinct))
         self._inverse = torch.from_numpy(counts[numbers])
-        size = -(-len(distinct) // self._grain) * self._grain
-        if size not in self._passes:
-            self._passes[size] = self._make(size)
-        self._pass = self._passes[size]
-        filled = np.zeros(size, np.int64)
-        filled[: len(distinct)] = distinct
-        outputs, values = self._pass.forward(self._table.index_select(0, torch.from_numpy(filled)))
-        self._size = size
+        outputs, values = self._passes.forward(self._table, distinct)
         return outputs.index_select(1, self._inverse), values.index_select(1, self._inverse)
 
     def backward(self, actor: Tensor, critic: Tensor) -> None:
         """Add up the gradients of equal rows, and set those of all layers."""
-        self._pass.backward(*(self._added(gradient) for gradient in (actor, critic)))
+        self._passes.backward(*(self._added(gradient) for gradient in (actor, critic)))
 
     def _added(self, gradient: Tensor) -> Tensor:
-        return torch.zeros(len(gradient), self._size).index_add_(1, self._inverse, gradient)
+        return torch.zeros(len(gradient), self._passes.size).index_add_(1, self._inverse, gradient)
