@@ -111,7 +111,7 @@ class Theirs:
         from experiments.stable_baselines3.baseline import model
 
         self._rows, self._updating = config.batch_size, 0.0
-        self._model = model(config, config.arms[0])
+        self._model = model(config, config.epochs)
         train = self._model.train
 
         def timed_train() -> None:
@@ -179,7 +179,7 @@ def measure(task: Task, repeats: int) -> dict[str, Any]:
     return {
         "env": config.env,
         "size": f"{config.environments} × {config.rollout_length}, minibatch {config.minibatch_size}",
-        "epochs": config.arms[0],
+        "epochs": config.epochs,
         "ours": steps / clock,
         "sb3": steps / median(block.clock for block in other),
         "ratio": median(ratios),

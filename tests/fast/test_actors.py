@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from adept.fast import actors
 from adept.fast.actors import FastActor
-from adept.fast.passes import SizedPasses
 from adept.networks import TorchActor
 from tests.fast.cases import CASES, make_case, make_observations
 
@@ -33,8 +33,8 @@ def test_observations_that_repeat_are_computed_once_per_rollout(monkeypatch: pyt
     """Of 6 observations in rows of 16, some new in each of the first steps: the outputs stay those of their row."""
     network = make_case("minigrid-categorical")
     table, rng = make_observations("minigrid-categorical", 60, 0), np.random.default_rng(0)
-    actor, passed, run = FastActor(network), [], SizedPasses.forward
-    monkeypatch.setattr(SizedPasses, "forward", lambda self, rows, new: passed.extend(new) or run(self, rows, new))
+    actor, passed, run = FastActor(network), [], actors.filled
+    monkeypatch.setattr(actors, "filled", lambda new: passed.extend(new) or run(new))
     for rollout in (1, 2):
         actor.refresh()
         for step in range(40):

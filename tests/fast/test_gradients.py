@@ -12,7 +12,7 @@ from adept.algorithms.autograd import take_rows
 from adept.algorithms.learner import Adam
 from adept.algorithms.ppo import PPO
 from adept.fast.gradients import METRICS, Surrogate, Targets
-from adept.fast.passes import NetworkPass
+from adept.fast.passes import Passes
 from adept.networks import ActorCritic
 from adept.rules import Settings
 from tests.fast.cases import CASES, make_case, make_config, make_rollout
@@ -60,14 +60,12 @@ def gradients(case: str, clip_value_loss: bool) -> tuple[ActorCritic, ActorCriti
     loss.backward()
 
     Adam(network)
-    passes, surrogate = NetworkPass(network, CASES[case][1], ROWS), Surrogate(config, network, ROWS)
+    passes, surrogate = Passes(network), Surrogate(config, network, ROWS)
     with torch.inference_mode():
         outputs, values = passes.forward(passes.prepare(minibatch.observations))
-        targets = Targets(
-            minibatch.actions, minibatch.log_probs, minibatch.values, minibatch.returns, -minibatch.advantages
-        )
-        actor, critic = surrogate.gradient(outputs, values.squeeze(0), targets, plan)
-        passes.backward(actor, critic.unsqueeze(0))
+        columns = minibatch.actions, minibatch.log_probs, minibatch.values, minibatch.returns, -minibatch.advantages
+        targets = Targets(*(column.numpy() for column in columns))
+        passes.backward(*surrogate.gradient(outputs, values, targets, plan))
 
     return reference, network, (torch.stack([metrics[name] for name in METRICS]), surrogate.metrics)
 
@@ -81,7 +79,7 @@ def test_under_a_pooling_window_one_place_takes_the_gradient_even_among_equals()
     outputs, value = reference(observations)
     (outputs.sum() + value.sum()).backward()
     Adam(network)
-    passes = NetworkPass(network, (3, 7, 7), 1)
+    passes = Passes(network)
     with torch.inference_mode():
         passes.forward(passes.prepare(observations))
         passes.backward(torch.ones(7, 1), torch.ones(1, 1))

@@ -11,13 +11,10 @@ from torch import Tensor
 
 from adept.config import Execution
 from adept.envs.base import Array
-from adept.fast.passes import SizedPasses, Tower, by_hand, row_bytes
+from adept.fast.passes import GRAIN, Passes, Tower, by_hand, filled, row_bytes
 from adept.networks import Actor, ActorCritic, Decision
 
 Floats = npt.NDArray[np.float32]
-
-GRAIN = 16
-"""Observations that are new to a rollout are computed in multiples of this."""
 
 
 def fast_actor(network: ActorCritic, execution: Execution) -> Actor | None:
@@ -36,7 +33,7 @@ class FastActor:
         self._network, self._log_std = network, network.heads.log_std
         self._towers: dict[int, Tower] = {}
         """the actor's own layers by number of rows"""
-        self._passes: SizedPasses | None = None
+        self._passes = Passes(network)
         self._numbers: dict[bytes, int] = {}
         """the observations of this rollout, numbered as they come"""
         self._outputs: Floats = np.empty((0, 0), np.float32)
@@ -78,10 +75,9 @@ class FastActor:
                 numbers[key] = len(numbers)
                 new.append(row)
         if new:
-            if self._passes is None:
-                self._passes = SizedPasses(self._network, tuple(observations.shape[1:]), GRAIN)
             with torch.inference_mode():
-                outputs, values = self._passes.forward(observations.flatten(1), np.array(new))
+                rows = self._passes.prepare(observations).index_select(0, filled(np.array(new)))
+                outputs, values = self._passes.forward(rows)
                 prepared = self._prepared(outputs.numpy()[:, : len(new)])
             while known + len(new) > len(self._values):  # twice as long, so that all copies together stay linear
                 more = np.empty((len(self._values) + GRAIN, prepared.shape[1]), prepared.dtype)

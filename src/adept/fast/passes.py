@@ -9,7 +9,6 @@ their `.grad`, which must be allocated.
 from __future__ import annotations
 
 import math
-from functools import partial
 from itertools import product
 
 import numpy as np
@@ -23,6 +22,10 @@ from adept.networks import ActorCritic
 # The sweeps that autograd itself makes, into given memory: the gradient where x > 0; the gradient times 1 - y².
 _relu_backward = torch.ops.aten.threshold_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input
+
+
+GRAIN = 8
+"""Rows that are computed once, whose number varies, are filled up to a multiple of this."""
 
 
 def by_hand(network: ActorCritic, execution: Execution) -> bool:
@@ -199,11 +202,6 @@ class NetworkPass:
         towers = (network.heads.actor, network.heads.critic)
         self._actor, self._critic = (Tower(each, rows, inner=bool(layers)) for each in towers)
 
-    def prepare(self, observations: Tensor) -> Tensor:
-        """Return what `forward` takes rows of, made once from the observations of a rollout."""
-        rows = observations.flatten(1)
-        return rows.to(torch.get_default_dtype()) if self._image is None else rows
-
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the last layers' outputs for (rows, …): the actor's (outputs, rows) and the critic's (1, rows)."""
         x = rows.T if self._image is None else self._image.copy_(rows.T)
@@ -221,56 +219,51 @@ class NetworkPass:
             gradient = layer.backward(gradient)
 
 
-def row_bytes(rows: Tensor) -> list[bytes]:
-    """Return each row as bytes."""
-    array = rows.numpy().reshape(len(rows), -1)
-    return array.view(f"V{array.itemsize * array.shape[1]}").ravel().tolist()  # type: ignore[no-any-return]
+class Passes:
+    """Passes of a network by their number of rows, over memory that is allocated once for each."""
 
-
-def distinct(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the distinct rows in the order of their first appearance, and each row's number among them."""
-    numbers: dict[bytes, int] = {}
-    numbered = np.array([numbers.setdefault(key, len(numbers)) for key in row_bytes(rows)])
-    first = np.unique(numbered, return_index=True)[1]
-    return rows.index_select(0, torch.from_numpy(first)), torch.from_numpy(numbered)
-
-
-class SizedPasses:
-    """Passes over any number of rows, filled up to a multiple of `grain`, so that few sizes of memory serve all."""
-
-    def __init__(self, network: ActorCritic, shape: tuple[int, ...], grain: int) -> None:
-        self._make, self._grain = partial(NetworkPass, network, shape), grain
+    def __init__(self, network: ActorCritic) -> None:
+        self._network = network
         self._passes: dict[int, NetworkPass] = {}
+        self._shape: tuple[int, ...] = ()
+        self._rows = 0
 
-    def forward(self, table: Tensor, numbers: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-        """Return the outputs of rows of a table, and of others that fill up."""
-        size = self.size = -(-len(numbers) // self._grain) * self._grain
+    def prepare(self, observations: Tensor) -> Tensor:
+        """Return what `forward` takes rows of, made once from the observations of a rollout."""
+        self._shape = tuple(observations.shape[1:])
+        rows = observations.flatten(1)
+        return rows if len(self._network.encoder) else rows.to(torch.get_default_dtype())
+
+    def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the last layers' outputs: the actor's (outputs, rows) and the critic's (1, rows)."""
+        size = self._rows = len(rows)
         if size not in self._passes:
-            self._passes[size] = self._make(size)
-        filled = np.zeros(size, np.int64)
-        filled[: len(numbers)] = numbers
-        return self._passes[size].forward(table.index_select(0, torch.from_numpy(filled)))
+            self._passes[size] = NetworkPass(self._network, self._shape, size)
+        return self._passes[size].forward(rows)
 
     def backward(self, actor: Tensor, critic: Tensor) -> None:
-        """Set the gradients of all layers from those of the outputs of the last rows."""
-        self._passes[self.size].backward(actor, critic)
+        """Set the gradients of all parameters but a Gaussian's deviation from those of the last outputs."""
+        self._passes[self._rows].backward(actor, critic)
 
 
-class DistinctPass:
+class DistinctPasses(Passes):
     """Run the distinct observations of some rows through a network, and spread its outputs over the rows.
 
     The views of a small grid world repeat: of the 2048 rows of a first rollout in DoorKey-6x6 some 200 are distinct.
     What a network gives depends on the observation alone, and the gradients of equal rows add up at its output.
     """
 
-    def __init__(self, passes: SizedPasses) -> None:
-        self._passes = passes
+    def __init__(self, network: ActorCritic) -> None:
+        super().__init__(network)
         self._table = self._inverse = torch.empty(0)
 
-    def number(self, table: Tensor, numbers: Tensor) -> Tensor:
-        """Take distinct observations and each row's number among them; return what `forward` takes rows of."""
-        self._table = table.flatten(1)
-        return numbers
+    def prepare(self, observations: Tensor) -> Tensor:
+        """Take distinct observations, in the order of their first appearance; return each row's number among them."""
+        numbers: dict[bytes, int] = {}
+        numbered = np.array([numbers.setdefault(key, len(numbers)) for key in row_bytes(observations)])
+        first = np.unique(numbered, return_index=True)[1]
+        self._table = super().prepare(observations).index_select(0, torch.from_numpy(first))
+        return torch.from_numpy(numbered)
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the outputs of rows given by number."""
@@ -279,12 +272,26 @@ class DistinctPass:
         distinct = np.flatnonzero(counts)
         counts[distinct] = np.arange(len(distinct))
         self._inverse = torch.from_numpy(counts[numbers])
-        outputs, values = self._passes.forward(self._table, distinct)
+        outputs, values = super().forward(self._table.index_select(0, filled(distinct)))
         return outputs.index_select(1, self._inverse), values.index_select(1, self._inverse)
 
     def backward(self, actor: Tensor, critic: Tensor) -> None:
         """Add up the gradients of equal rows, and set those of all layers."""
-        self._passes.backward(*(self._added(gradient) for gradient in (actor, critic)))
+        super().backward(*(self._added(gradient) for gradient in (actor, critic)))
 
     def _added(self, gradient: Tensor) -> Tensor:
-        return torch.zeros(len(gradient), self._passes.size).index_add_(1, self._inverse, gradient)
+        return torch.zeros(len(gradient), self._rows).index_add_(1, self._inverse, gradient)
+
+
+def row_bytes(rows: Tensor) -> list[bytes]:
+    """Return each row as bytes."""
+    array = rows.numpy().reshape(len(rows), -1)
+    found: list[bytes] = array.view(f"V{array.itemsize * array.shape[1]}").ravel().tolist()
+    return found
+
+
+def filled(numbers: npt.NDArray[np.int64]) -> Tensor:
+    """Return numbers of rows, filled up to a multiple of `GRAIN` with zeros, so that few sizes of passes are needed."""
+    found = np.zeros(-(-len(numbers) // GRAIN) * GRAIN, np.int64)
+    found[: len(numbers)] = numbers
+    return torch.from_numpy(found)
