@@ -40,7 +40,7 @@ def test_rows_that_pass_through_a_page_are_the_same() -> None:
         trainer = Trainer(small("gymnasium/CartPole-v1"), Execution(device="cpu", fast=False))
         if paged:
             collector: Any = trainer.collector
-            collector._page, collector._host = np.zeros_like(collector._page), None
+            collector._page, collector._host = np.zeros_like(collector._host[0]), None
         trainer.collector.restart(0)
         rollouts = [trainer.collector.collect() for _ in range(2)]
         found.append([rollouts[1].observations.clone(), rollouts[1].advantages])

@@ -174,7 +174,7 @@ class Player:
 
     def _actions(self, observations: Array, noise: Any) -> Array:
         normalize = self._trainer.collector.normalize_observations
-        rows = observations if normalize is None else normalize(observations)
+        rows = observations if normalize is None else normalize(observations).astype(np.float32)
         actions = self._actor.act(torch.from_numpy(np.ascontiguousarray(rows)), noise).actions
         return actions if self._bounds is None else np.clip(actions, *self._bounds).astype(np.float32)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import gc
 import importlib
 import json
 import os
@@ -136,12 +137,15 @@ def parse(
 
 @contextlib.contextmanager
 def loading(what: str, module: str = "torch") -> Iterator[None]:
-    """Show "loading …" on a terminal during slow imports."""
+    """Show "loading …" on a terminal during slow imports, without garbage collections: a tenth of their time."""
     show_status(f"loading {what} …" if module not in sys.modules else "")
+    gc.disable()
     try:
         require(module, "train")
         yield
     finally:
+        gc.freeze()  # what was loaded stays
+        gc.enable()
         show_status("")
 
 

@@ -130,10 +130,12 @@ class ObservationNormalizer:
         """Take note of new observations."""
         self.moments.update(observations)
 
-    def __call__(self, observations: Array) -> Floats:
-        """Return normalised observations."""
-        scaled = (observations - self.moments.mean) / np.sqrt(self.moments.variance + EPSILON)
-        return np.minimum(np.maximum(scaled, -CLIP), CLIP).astype(np.float32)
+    def __call__(self, observations: Array) -> Numbers:
+        """Return normalised observations, in float64."""
+        scaled: Numbers = observations - self.moments.mean
+        scaled /= np.sqrt(self.moments.variance + EPSILON)
+        np.maximum(scaled, -CLIP, out=scaled)
+        return np.minimum(scaled, CLIP, out=scaled)
 
 
 class RewardNormalizer:
@@ -199,11 +201,11 @@ class Collector:
         image = environments.observation_dtype == np.uint8
         dtype = torch.uint8 if image else torch.float32
         self._storage = torch.zeros((steps, count, *environments.observation_shape), dtype=dtype, device=device)
+        self._rows = self._storage.unbind(0)
         # On the CPU the same memory through NumPy; elsewhere a pinned page that each step's rows pass through.
-        self._on_host = device.type == "cpu"
-        page = self._storage[0] if self._on_host else torch.zeros(self._storage[0].shape, dtype=dtype, pin_memory=True)
-        self._page = page.numpy()
-        self._host = self._storage.numpy() if self._on_host else None
+        on_host = device.type == "cpu"
+        self._page = np.zeros(0) if on_host else torch.zeros(self._rows[0].shape, dtype=dtype, pin_memory=True).numpy()
+        self._host = self._storage.numpy() if on_host else None
         self._actions = np.zeros((steps, count, *distribution.action_shape), _numpy_dtype(distribution.action_dtype))
         self._log_probs, self._values = (np.zeros((steps, count), np.float32) for _ in range(2))
         self._rewards = np.zeros((steps, count), np.float32)
@@ -280,8 +282,8 @@ class Collector:
         else:
             # The page is free: the actor has waited for the device since the last copy from it.
             self._page[...] = observations
-            self._storage[step].copy_(torch.from_numpy(self._page), non_blocking=True)
-        return self._storage[step]
+            self._rows[step].copy_(torch.from_numpy(self._page), non_blocking=True)
+        return self._rows[step]
 
     def _bounded(self, actions: Array) -> Array:
         if self._bounds is None:
@@ -313,7 +315,7 @@ class Collector:
             self._values[:] = self._values_of(flat).reshape(self._values.shape)
         extra = np.concatenate([self._observations, *(final[None] for final in finals)])
         if self.normalize_observations is not None:
-            extra = self.normalize_observations(extra)
+            extra = self.normalize_observations(extra).astype(np.float32)
         bootstrap = self._values_of(torch.from_numpy(np.ascontiguousarray(extra)).to(self._device))
         next_values = np.concatenate([self._values[1:], bootstrap[None, : config.environments]])
         next_values[self._terminated] = 0.0

@@ -12,7 +12,7 @@ from tests.fast.cases import CASES, make_case, make_observations
 CPU = torch.device("cpu")
 
 
-@pytest.mark.parametrize("rows", [1, 16])
+@pytest.mark.parametrize("rows", [1, 16, 80])
 @pytest.mark.parametrize("case", CASES)
 def test_actors_act_like_the_reference(case: str, rows: int) -> None:
     network = make_case(case)

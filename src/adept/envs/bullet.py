@@ -218,7 +218,8 @@ class Walker(gymnasium.Env[Array, Array]):
         self._power, self._at_limit = power, at_limit
         values += self._contact
         observation = np.array(values, np.float32)
-        observation.clip(-_OBSERVATION_LIMIT, _OBSERVATION_LIMIT, out=observation)
+        np.maximum(observation, -_OBSERVATION_LIMIT, out=observation)  # np.clip costs more than both
+        np.minimum(observation, _OBSERVATION_LIMIT, out=observation)
         # An infinity is clipped, as the original does before it looks; only NaN is left to end the episode.
         self._finite = math.isfinite(sum(values)) or bool(np.isfinite(observation).all())
         return observation

@@ -17,6 +17,7 @@ MOST_CHOICES = 2**16
 CLOSE_SECONDS = 10.0
 """How long environments may take to close."""
 
+_BOOL = np.dtype(np.bool_)
 log = logging.getLogger("adept")
 
 
@@ -34,6 +35,7 @@ class CheckedEnvironments:
         self.observation_shape = environments.observation_shape
         self.observation_dtype = environments.observation_dtype
         self.actions = environments.actions
+        self._shape = (self.count, *self.observation_shape)
 
     def restart(self, seed: int) -> Array:
         """Restart every environment."""
@@ -50,7 +52,7 @@ class CheckedEnvironments:
             step = self._environments.step(actions)
             self._checked(step.observations)
             for flags in (step.terminated, step.truncated):
-                if flags.dtype != np.bool_ or flags.shape != (self.count,):
+                if flags.dtype != _BOOL or flags.shape != self._shape[:1]:
                     raise ValueError(
                         f"ends of {flags.dtype} and shape {flags.shape}; {self.count} of bool are declared"
                     )
@@ -84,9 +86,9 @@ class CheckedEnvironments:
             log.warning("%s raised %s: %s as it was closed", self._name, type(errors[0]).__name__, errors[0])
 
     def _checked(self, observations: Array) -> Array:
-        if observations.shape == (self.count, *self.observation_shape) and observations.dtype == self.observation_dtype:
+        if observations.shape == self._shape and observations.dtype == self.observation_dtype:
             return observations
-        declared = f"{self.observation_dtype} of shape {(self.count, *self.observation_shape)}"
+        declared = f"{self.observation_dtype} of shape {self._shape}"
         raise ValueError(
             f"observations of {observations.dtype} and shape {observations.shape}; declared are {declared}"
         )

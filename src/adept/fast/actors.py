@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from adept.config import Execution
 from adept.envs.base import Array
@@ -15,6 +15,9 @@ from adept.fast.passes import GRAIN, Passes, Tower, by_hand, filled, row_bytes
 from adept.networks import Actor, ActorCritic, Decision
 
 Floats = npt.NDArray[np.float32]
+
+VECTOR_LIMIT, MATRIX_LIMIT = 9216, 262_144
+"""Multiply-adds of one product with one row, with several, beyond which NumPy's BLAS would start threads of its own."""
 
 
 def fast_actor(network: ActorCritic, execution: Execution) -> Actor | None:
@@ -31,8 +34,10 @@ class FastActor:
 
     def __init__(self, network: ActorCritic) -> None:
         self._network, self._log_std = network, network.heads.log_std
-        self._towers: dict[int, Tower] = {}
-        """the actor's own layers by number of rows"""
+        linear = [layer for layer in network.heads.actor if isinstance(layer, nn.Linear)]
+        self._layers = [(layer.weight.detach().numpy(), layer.bias.detach().numpy()[:, None]) for layer in linear]
+        self._largest = max(weight.size for weight, _ in self._layers)
+        self._tower: Tower | None = None
         self._passes = Passes(network)
         self._numbers: dict[bytes, int] = {}
         """the observations of this rollout, numbered as they come"""
@@ -62,9 +67,16 @@ class FastActor:
     def _run(self, observations: Tensor) -> Floats:
         """Return what sampling needs for some rows, through the actor's layers alone."""
         rows = len(observations)
-        if rows not in self._towers:
-            self._towers[rows] = Tower(self._network.heads.actor, rows, inner=False)
-        return self._prepared(self._towers[rows].forward(observations.view(rows, -1).T).numpy())
+        if self._largest * rows >= (VECTOR_LIMIT if rows == 1 else MATRIX_LIMIT):
+            self._tower = self._tower or Tower(self._network.heads.actor, rows, inner=False)
+            return self._prepared(self._tower.forward(observations.view(rows, -1).T).numpy())
+        x: Floats = observations.numpy().reshape(rows, -1).T
+        for index, (weight, bias) in enumerate(self._layers):
+            if index:
+                np.tanh(x, out=x)
+            x = weight @ x
+            x += bias
+        return self._prepared(x)
 
     def _looked_up(self, observations: Tensor) -> tuple[Floats, Floats]:
         """Return what sampling needs for some rows, and their values; run the network on those not yet seen."""

@@ -51,7 +51,7 @@ class Dense:
         self.bias_gradient = bias.grad
         outputs, inputs = self.weight.shape
         self.outputs = torch.empty(outputs, columns)
-        self._array = self.outputs.numpy()
+        self.array = self.outputs.numpy()
         self.input_gradient = torch.empty(inputs, columns) if inner else None
         """None for a first layer, whose input is data."""
         self.inputs = self.outputs
@@ -60,10 +60,6 @@ class Dense:
         """Return the outputs, which stand until the next call."""
         self.inputs = x
         return torch.addmm(self.bias, self.weight, x, out=self.outputs)
-
-    def tanh(self) -> None:
-        """Apply tanh to the outputs; NumPy's takes a tenth of the time of PyTorch's."""
-        np.tanh(self._array, out=self._array)
 
     def backward(self, gradient: Tensor) -> Tensor | None:
         """Set the gradients of weight and bias; return that of the input."""
@@ -83,7 +79,7 @@ class Tower:
         """Return the last layer's outputs."""
         for layer in self.layers[:-1]:
             x = layer.forward(x)
-            layer.tanh()
+            np.tanh(layer.array, out=layer.array)  # a tenth of the time of PyTorch's
         return self.layers[-1].forward(x)
 
     def backward(self, gradient: Tensor) -> Tensor | None:

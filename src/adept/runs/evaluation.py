@@ -88,7 +88,7 @@ class SavedPolicy:
     def act(self, observations: Array) -> Array:
         """Return actions: the most likely ones, or samples."""
         if self._normalizer is not None:
-            observations = self._normalizer(observations)
+            observations = self._normalizer(observations).astype(np.float32)
         rows = torch.from_numpy(np.ascontiguousarray(observations)).to(self._device)
         if self._deterministic:
             actions: Array = self._network.distribution.mode(self._network.policy(rows)).cpu().numpy()
