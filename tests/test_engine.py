@@ -65,7 +65,7 @@ def test_every_row_is_chosen_alike():
     times = np.zeros(32)
     for _ in range(2000):
         times[engine.choose_rows(32)] += 1
-        engine._updates += 1
+        engine.updates += 1
     # Each row is chosen with probability 1/4: 500 times, with a standard deviation of √(2000·¼·¾) = 19.4.
     assert np.abs(times - 500).max() < 5 * 19.4
 

@@ -83,7 +83,9 @@ class Engine:
         host: str = "own-loop",
         pool: Callable[[Feedback | None], Feedback | None] = _alone,
     ) -> None:
-        self._given, self._epochs = given, 0
+        self._given = given
+        self.epochs = 0
+        """the host's own epochs per update, as it last told them"""
         self.rule = self._built(1)  # what is wrong with it is said now; the host's epochs come later
         self._fresh = self._rule_state()
         self.monitor, self._host, self._pool, self._seed = monitor, host, pool, seed
@@ -101,7 +103,8 @@ class Engine:
         self.feedback: Feedback | None = None
         """what the last rollout says of the update before it; None where it says nothing"""
         self._evaluator: Evaluator[Any] | None = None
-        self._updates = 0
+        self.updates = 0
+        """how many updates were set or evaluated so far"""
         self._last: dict[str, Any] = {}
         """what the last update itself said"""
         self._deployed: int | None = None
@@ -121,10 +124,10 @@ class Engine:
 
     def attach(self, epochs: int, weights: Weights[Any] | None, learning_rate: float | None = None) -> None:
         """Meet the host: its own epochs per update, the parameters to evaluate, and its learning rate, where known."""
-        if epochs != self._epochs:
-            self._epochs, self.settings = epochs, Settings(epochs)
+        if epochs != self.epochs:
+            self.epochs, self.settings = epochs, Settings(epochs)
             self._rebuild(epochs)
-        if self.rule is not None and not self._updates and learning_rate is not None:
+        if self.rule is not None and not self.updates and learning_rate is not None:
             self.rule.begin(learning_rate)
         if self._evaluator is None and self.monitor and weights is not None and not self._failure:
             self._evaluator = Evaluator(weights)
@@ -160,7 +163,7 @@ class Engine:
                 f"{self.rule!r} has chosen for another model, and would be credited with this one's return; an "
                 "object serves one model: build a new one for each model, or give it as data, such as 'ucb'"
             )
-        self._epochs, self._failure = 0, ""
+        self.epochs, self._failure = 0, ""
         self._start_run()
 
     @property
@@ -170,17 +173,7 @@ class Engine:
     @property
     def waits(self) -> bool:
         """Whether the rule may depend on the host's epochs, which are not known yet."""
-        return not self._epochs and self._is_data
-
-    @property
-    def epochs(self) -> int:
-        """The host's own epochs per update, as it last told them."""
-        return self._epochs
-
-    @property
-    def updates(self) -> int:
-        """How many updates were set or evaluated so far."""
-        return self._updates
+        return not self.epochs and self._is_data
 
     @property
     def controls(self) -> bool:
@@ -216,7 +209,7 @@ class Engine:
     @property
     def marks(self) -> tuple[int, ...]:
         """The epochs whose gain is measured: the powers of two up to the largest number, and the arms."""
-        arms = self.rule.scheduler.arms if isinstance(self.rule, BanditRule) else (self._epochs,)
+        arms = self.rule.scheduler.arms if isinstance(self.rule, BanditRule) else (self.epochs,)
         return marked_epochs(arms)
 
     def _gains_due(self, update: int) -> bool:
@@ -237,7 +230,7 @@ class Engine:
                 raise
             text = f"{type(error).__name__}: {error}"
             self._evaluator = None
-            self._failure = f"Evaluation stopped at update {self._updates}: {text.splitlines()[0].rstrip('.: ')}."
+            self._failure = f"Evaluation stopped at update {self.updates}: {text.splitlines()[0].rstrip('.: ')}."
             warnings.warn(
                 f"adept stopped evaluating the updates of this run, training goes on unchanged: {text}",
                 RuntimeWarning,
@@ -256,7 +249,7 @@ class Engine:
         limit = self.max_rows if limit is None else limit
         if rows <= limit:
             return np.arange(rows, dtype=np.int64)
-        rng = np.random.default_rng(stream_seed(self._seed, "monitor", self._updates))
+        rng = np.random.default_rng(stream_seed(self._seed, "monitor", self.updates))
         return np.sort(rng.choice(rows, limit, replace=False))
 
     def step(
@@ -286,7 +279,7 @@ class Engine:
             if found is not None and not wanted:  # monitoring may have measured a slope: it changes no number of a run
                 found = replace(found, slope=UNKNOWN, critic_slope=UNKNOWN)
             self.settings = self.rule.step(found)
-        self._updates += 1
+        self.updates += 1
         told = {"explained_variance": explained, "learning_rate": learning_rate, "score": score}
         self._history.append(self._row() | {name: value for name, value in told.items() if value is not None})
         with self._kept_from_host():
@@ -297,7 +290,7 @@ class Engine:
 
     def _evaluate(self, rows: Rows | None, *, wanted: bool) -> Feedback | None:
         """Return the estimates of the last update; None where none are due, or it did not move the policy."""
-        gains = self._gains_due(self._updates)
+        gains = self._gains_due(self.updates)
         if rows is None or self._evaluator is None or not (gains or wanted or self._every_slope):
             return None
         deployed = self._deployed if self._deployed in self.marks else None
@@ -314,7 +307,7 @@ class Engine:
         """Copy the parameters before an update that the next rollout evaluates."""
         if self._evaluator is not None:
             needed = self.rule is not None and self.rule.needs_slope
-            if self._every_slope or needed or self._gains_due(self._updates):
+            if self._every_slope or needed or self._gains_due(self.updates):
                 self._evaluator.begin()
             else:
                 self._evaluator.clear()
@@ -323,7 +316,7 @@ class Engine:
         """Take note that an epoch of the update ended, the first being 1; the last one is the update itself."""
         if epoch >= self.settings.epochs:
             self._deployed = epoch
-        due = self._gains_due(self._updates) and epoch in self.marks and epoch < self.settings.epochs
+        due = self._gains_due(self.updates) and epoch in self.marks and epoch < self.settings.epochs
         if due and self._evaluator is not None and self._evaluator.start is not None:
             with self._kept_from_host():
                 self._evaluator.mark(epoch)
@@ -399,7 +392,7 @@ class Engine:
         """
         if self.rule is None:
             return {}
-        own = {"updates": self._updates, "deployed": self._deployed, "last": self._last}
+        own = {"updates": self.updates, "deployed": self._deployed, "last": self._last}
         return {**own, "rule": self.rule.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any], *, forget: str) -> None:
@@ -417,7 +410,7 @@ class Engine:
             self.rule.load_state_dict(state["rule"])
         except ValueError as error:
             raise ValueError(f"{error}; or {forget} to start it afresh") from error
-        self._updates, self._deployed, self._last = state["updates"], state["deployed"], dict(state["last"])
+        self.updates, self._deployed, self._last = state["updates"], state["deployed"], dict(state["last"])
 
 
 def marked_epochs(arms: tuple[int, ...]) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -15,38 +16,6 @@ from adept.envs.base import ActionSpace, Array, Discrete
 HIDDEN_GAIN = math.sqrt(2)
 POLICY_GAIN = 0.01
 VALUE_GAIN = 1.0
-
-
-class ActionDistribution(Protocol):
-    """What PPO needs to know of a family of distributions; `parameters` has one row per observation.
-
-    Sampling takes its noise as an argument: the noise of a whole rollout is drawn at once from the run's own
-    generator, so that every way of running the network acts alike.
-    """
-
-    parameter_count: int
-    outputs: int
-    """parameters that depend on the observation: what the actor's last layer gives"""
-    action_shape: tuple[int, ...]
-    action_dtype: torch.dtype
-
-    def noise(self, rng: np.random.Generator, *shape: int) -> Array:
-        """Draw the random numbers that `sample` needs for actions of a shape."""
-
-    def sample(self, parameters: Tensor, noise: Tensor) -> Tensor:
-        """Return actions made from the noise."""
-
-    def mode(self, parameters: Tensor) -> Tensor:
-        """Return the most likely actions."""
-
-    def log_prob(self, parameters: Tensor, actions: Tensor) -> Tensor:
-        """Return the log-probability (density) of each action."""
-
-    def entropy(self, parameters: Tensor) -> Tensor:
-        """Return the entropy of each row."""
-
-    def kl(self, parameters: Tensor, others: Tensor) -> Tensor:
-        """Return KL(parameters ‖ others) of each row, in closed form."""
 
 
 class Categorical:
@@ -125,6 +94,15 @@ class DiagonalGaussian:
         return (log_q - log_p + 0.5 * (ratio + ((mean_p - mean_q) * torch.exp(-log_q)) ** 2) - 0.5).sum(-1)
 
 
+ActionDistribution = Categorical | DiagonalGaussian
+"""What PPO needs to know of a family of distributions; `parameters` has one row per observation.
+
+`outputs` of the parameters depend on the observation: what the actor's last layer gives. Sampling takes its noise as an
+argument: the noise of a whole rollout is drawn at once from the run's own generator, so that every way of running the
+network acts alike.
+"""
+
+
 def distribution_for(actions: ActionSpace) -> ActionDistribution:
     """Return the family of distributions that fits an action space."""
     return Categorical(actions.n) if isinstance(actions, Discrete) else DiagonalGaussian(len(actions.low))
@@ -198,11 +176,25 @@ class Residual(nn.Module):
         return x + self.second(torch.relu(self.first(torch.relu(x))))  # type: ignore[no-any-return]
 
 
-class ImpalaNetwork(ActorCritic):
-    """IMPALA-CNN: three blocks of conv 3×3, max-pool 3/2 and two residual parts (16, 32, 32 channels), then 256.
+class ImageNetwork(ActorCritic):
+    """An encoder of uint8 images, which are divided by 255, and a dense layer of features for both heads."""
 
-    Observations are uint8 images; the network divides them by 255.
-    """
+    def __init__(self, distribution: ActionDistribution, encoder: nn.Sequential, encoded: int, features: int) -> None:
+        super().__init__()
+        self.distribution, self.encoder = distribution, encoder
+        self.features = nn.Linear(encoded, features)
+        actor = nn.Sequential(nn.Linear(features, distribution.outputs))
+        self.heads = Heads(distribution, actor, nn.Sequential(nn.Linear(features, 1)))
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        """Return policy parameters and values of uint8 images."""
+        images = observations.to(dtype=self.features.weight.dtype, memory_format=torch.channels_last) / 255.0
+        features = torch.relu(self.features(self.encoder(images)))
+        return self.heads.policy(features), self.heads.value(features)
+
+
+class ImpalaNetwork(ImageNetwork):
+    """IMPALA-CNN: three blocks of conv 3×3, max-pool 3/2 and two residual parts (16, 32, 32 channels), then 256."""
 
     rows_at_once = 64
     uniform_encoder = True
@@ -210,24 +202,14 @@ class ImpalaNetwork(ActorCritic):
     residuals: ClassVar[int] = 2
 
     def __init__(self, shape: tuple[int, ...], distribution: ActionDistribution) -> None:
-        super().__init__()
-        self.distribution = distribution
         channels, height, width = shape
         blocks: list[nn.Module] = []
         for output in self.widths:
             blocks += [nn.Conv2d(channels, output, 3, padding=1), nn.MaxPool2d(3, 2, padding=1)]
             blocks += [Residual(output) for _ in range(self.residuals)]
             channels, height, width = output, (height + 1) // 2, (width + 1) // 2
-        self.encoder = nn.Sequential(*blocks, nn.ReLU(), nn.Flatten())
-        self.features = nn.Linear(channels * height * width, 256)
-        actor = nn.Sequential(nn.Linear(256, distribution.outputs))
-        self.heads = Heads(distribution, actor, nn.Sequential(nn.Linear(256, 1)))
-
-    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
-        """Return policy parameters and values of uint8 images."""
-        images = observations.to(dtype=self.features.weight.dtype, memory_format=torch.channels_last) / 255.0
-        features = torch.relu(self.features(self.encoder(images)))
-        return self.heads.policy(features), self.heads.value(features)
+        encoder = nn.Sequential(*blocks, nn.ReLU(), nn.Flatten())
+        super().__init__(distribution, encoder, channels * height * width, 256)
 
 
 class SmallImpalaNetwork(ImpalaNetwork):
@@ -250,33 +232,20 @@ class Bfloat16ImpalaNetwork(SmallImpalaNetwork):
         return parameters.float(), values.float()
 
 
-class NatureNetwork(ActorCritic):
-    """The CNN of Mnih et al. (2015), as PPO uses it on Atari: conv 8/4 to 32, 4/2 to 64, 3/1 to 64, then 512.
-
-    Observations are uint8 images, for Atari four frames of 84 × 84; the network divides them by 255.
-    """
+class NatureNetwork(ImageNetwork):
+    """The CNN of Mnih et al. (2015), as PPO uses it on Atari: conv 8/4 to 32, 4/2 to 64, 3/1 to 64, then 512."""
 
     def __init__(self, shape: tuple[int, ...], distribution: ActionDistribution) -> None:
-        super().__init__()
-        self.distribution = distribution
         channels, height, width = shape
         if min(height, width) < 36:
             raise ValueError(f"the nature network needs images of at least 36 × 36 pixels, got {height} × {width}")
-        self.encoder = nn.Sequential(
+        encoder = nn.Sequential(
             nn.Conv2d(channels, 32, 8, 4), nn.ReLU(),
             nn.Conv2d(32, 64, 4, 2), nn.ReLU(),
             nn.Conv2d(64, 64, 3, 1), nn.ReLU(), nn.Flatten(),
         )  # fmt: skip
         height, width = ((((size - 8) // 4 + 1) - 4) // 2 + 1 - 2 for size in (height, width))
-        self.features = nn.Linear(64 * height * width, 512)
-        actor = nn.Sequential(nn.Linear(512, distribution.outputs))
-        self.heads = Heads(distribution, actor, nn.Sequential(nn.Linear(512, 1)))
-
-    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
-        """Return policy parameters and values of uint8 images."""
-        images = observations.to(dtype=self.features.weight.dtype, memory_format=torch.channels_last) / 255.0
-        features = torch.relu(self.features(self.encoder(images)))
-        return self.heads.policy(features), self.heads.value(features)
+        super().__init__(distribution, encoder, 64 * height * width, 512)
 
 
 class MiniGridNetwork(ActorCritic):
@@ -339,7 +308,7 @@ class MlpNetwork(ActorCritic):
         return self.heads.policy(observations.to(torch.get_default_dtype()))
 
 
-NETWORKS: dict[str, type[ActorCritic]] = {
+NETWORKS: dict[str, Callable[[tuple[int, ...], ActionDistribution], ActorCritic]] = {
     "impala": ImpalaNetwork,
     "impala-small": SmallImpalaNetwork,
     "impala-small-bf16": Bfloat16ImpalaNetwork,

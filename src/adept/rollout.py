@@ -120,25 +120,18 @@ class RunningMoments:
         self.mean, self.squares = state["mean"].astype(np.float64), state["squares"].astype(np.float64)
 
 
-class ObservationNormalizer:
+class ObservationNormalizer(RunningMoments):
     """Shift and scale observations to mean 0 and deviation 1, clipped to ±10, by all those seen so far."""
-
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.moments = RunningMoments(shape)
-
-    def update(self, observations: Array) -> None:
-        """Take note of new observations."""
-        self.moments.update(observations)
 
     def __call__(self, observations: Array) -> Numbers:
         """Return normalised observations, in float64."""
-        scaled: Numbers = observations - self.moments.mean
-        scaled /= np.sqrt(self.moments.variance + EPSILON)
+        scaled: Numbers = observations - self.mean
+        scaled /= np.sqrt(self.variance + EPSILON)
         np.maximum(scaled, -CLIP, out=scaled)
         return np.minimum(scaled, CLIP, out=scaled)
 
 
-class RewardNormalizer:
+class RewardNormalizer(RunningMoments):
     """Divide rewards by the running deviation of the discounted return, clipped to ±10.
 
     The reward of step t is divided by the deviation over all returns up to and including t, as in the reference
@@ -146,9 +139,9 @@ class RewardNormalizer:
     """
 
     def __init__(self, environments: int, discount: float) -> None:
+        super().__init__(())
         self.discount = discount
         self.returns: Numbers = np.zeros(environments)
-        self.moments = RunningMoments(())
 
     def __call__(self, rewards: Array, done: Array) -> Floats:
         """Normalise the rewards (steps, environments) of a rollout, and take note of them."""
@@ -161,16 +154,15 @@ class RewardNormalizer:
             current = np.where(done[step], 0.0, current)
         self.returns = current
         # Moments after each step, from cumulated sums about a shift near the data, which keeps them accurate.
-        before = self.moments
-        shift = before.mean if before.count else returns.mean()
-        sums = np.cumsum((returns - shift).sum(1)) + before.count * (before.mean - shift)
+        shift = self.mean if self.count else returns.mean()
+        sums = np.cumsum((returns - shift).sum(1)) + self.count * (self.mean - shift)
         squares = np.cumsum(((returns - shift) ** 2).sum(1))
-        squares += before.squares + before.count * (before.mean - shift) ** 2
-        counts = before.count + count * np.arange(1.0, steps + 1)
+        squares += self.squares + self.count * (self.mean - shift) ** 2
+        counts = self.count + count * np.arange(1.0, steps + 1)
         about_mean = np.maximum(squares - sums**2 / counts, 0.0)
         variances = np.where(counts > 1, about_mean / counts, 1.0)
-        before.count, before.mean = float(counts[-1]), np.asarray(shift + sums[-1] / counts[-1])
-        before.squares = np.asarray(about_mean[-1])
+        self.count, self.mean = float(counts[-1]), np.asarray(shift + sums[-1] / counts[-1])
+        self.squares = np.asarray(about_mean[-1])
         scaled = rewards / np.sqrt(variances + EPSILON)[:, None]
         return np.clip(scaled, -CLIP, CLIP).astype(np.float32)
 
@@ -180,11 +172,11 @@ class RewardNormalizer:
 
     def state(self) -> dict[str, Array]:
         """Return the moments and the returns under way."""
-        return {**self.moments.state(), "returns": self.returns}
+        return {**super().state(), "returns": self.returns}
 
     def load(self, state: dict[str, Array]) -> None:
         """Continue from a saved state."""
-        self.moments.load(state)
+        super().load(state)
         self.returns = state["returns"].astype(np.float64)
 
 
@@ -206,7 +198,7 @@ class Collector:
         on_host = device.type == "cpu"
         self._page = np.zeros(0) if on_host else torch.zeros(self._rows[0].shape, dtype=dtype, pin_memory=True).numpy()
         self._host = self._storage.numpy() if on_host else None
-        self._actions = np.zeros((steps, count, *distribution.action_shape), _numpy_dtype(distribution.action_dtype))
+        self._actions = torch.zeros((steps, count, *distribution.action_shape), dtype=distribution.action_dtype).numpy()
         self._log_probs, self._values = (np.zeros((steps, count), np.float32) for _ in range(2))
         self._rewards = np.zeros((steps, count), np.float32)
         self._terminated, self._truncated = (np.zeros((steps, count), np.bool_) for _ in range(2))
@@ -355,8 +347,7 @@ class Collector:
         arrays |= {"recent_returns": np.array(self.recent_returns, np.float64)}
         for name, part in (("observations", self.normalize_observations), ("rewards", self.normalize_rewards)):
             if part is not None:
-                moments = part.moments.state() if isinstance(part, ObservationNormalizer) else part.state()
-                arrays |= {f"normalize_{name}/{key}": value for key, value in moments.items()}
+                arrays |= {f"normalize_{name}/{key}": value for key, value in part.state().items()}
         return {"restarted_at": self._restarted_at, "rng": self._rng.bit_generator.state}, arrays
 
     def load(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
@@ -376,9 +367,4 @@ class Collector:
         for name, part in (("observations", self.normalize_observations), ("rewards", self.normalize_rewards)):
             if part is not None:
                 prefix = f"normalize_{name}/"
-                saved = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
-                (part.moments.load if isinstance(part, ObservationNormalizer) else part.load)(saved)
-
-
-def _numpy_dtype(dtype: torch.dtype) -> Any:
-    return torch.zeros(0, dtype=dtype).numpy().dtype
+                part.load({key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)})

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -30,16 +30,6 @@ from adept.trainer_engine import TrainerEngine
 
 Record = dict[str, float]
 """One iteration as numbers by name, in a fixed order; NaN where there is nothing to say."""
-
-
-class Stateful(Protocol):
-    """A part of the trainer with a state of its own."""
-
-    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return the state as JSON-safe values and named arrays."""
-
-    def load(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Continue from a saved state."""
 
 
 def train(config: Config, execution: Execution | None = None) -> Iterator[Record]:
@@ -124,8 +114,8 @@ class Trainer:
         self.engine = TrainerEngine(config, self.learner)
         self.stopping = make_rules(config.stopping)
         self.iteration = 0
-        self._episodes = self._gradient_steps = self._flops = self._monitor_flops = 0
-        self._seconds = self._processor_seconds = 0.0
+        self._totals = dict.fromkeys(("episodes", "gradient_steps", "flops", "monitor_flops"), 0)
+        self._seconds = {"seconds": 0.0, "processor_seconds": 0.0}
 
     def __iter__(self) -> Iterator[Record]:
         """Run the iterations that remain, yielding the record of each."""
@@ -139,14 +129,13 @@ class Trainer:
             metrics = self._metrics(update)
             updated = time.perf_counter()
             self._count(rollout, update.made)
-            self._seconds += updated - started
-            self._processor_seconds += time.process_time() - spent
+            self._seconds["seconds"] += updated - started
+            self._seconds["processor_seconds"] += time.process_time() - spent
             yield {
                 **self._progress(rollout, update.settings, update.made),
                 **metrics,
-                "flops": self._flops,
-                "seconds": self._seconds,
-                "processor_seconds": self._processor_seconds,
+                "flops": self._totals["flops"],
+                **self._seconds,
                 "environment_seconds": rollout.environment_seconds,
                 "inference_seconds": rollout.inference_seconds,
                 "update_seconds": updated - collected - self.engine.monitor_seconds,
@@ -156,20 +145,21 @@ class Trainer:
     def _count(self, rollout: Rollout, epochs: list[Epoch]) -> None:
         """Add an iteration to what is counted over the run."""
         self.iteration += 1
-        self._episodes += len(rollout.episode_returns)
-        self._gradient_steps += sum(epoch.gradient_steps for epoch in epochs)
         rows = sum(epoch.rows for epoch in epochs)
         passes = (
             cost.sampling(self.config) + cost.update(self.config, rows) + sum(r.forward_rows for r in self.stopping)
         )
         evaluating = self.policy_flops * self.engine.policy_passes + self.values_flops * self.engine.values_passes
-        self._monitor_flops += evaluating * self.engine.max_rows
-        self._flops += self.forward_flops * passes + evaluating * self.engine.max_rows
+        monitoring = evaluating * self.engine.max_rows
+        self._totals["episodes"] += len(rollout.episode_returns)
+        self._totals["gradient_steps"] += sum(epoch.gradient_steps for epoch in epochs)
+        self._totals["monitor_flops"] += monitoring
+        self._totals["flops"] += self.forward_flops * passes + monitoring
 
     def _measured(self) -> Record:
         """Return the engine's columns, and the FLOPs of evaluating updates where those are evaluated."""
         columns = self.engine.columns()
-        return {**columns, "monitor_flops": self._monitor_flops} if "monitor_seconds" in columns else columns
+        return {**columns, "monitor_flops": self._totals["monitor_flops"]} if "monitor_seconds" in columns else columns
 
     def _progress(self, rollout: Rollout, settings: Settings, epochs: list[Epoch]) -> Record:
         """Return where the run stands, and how it does."""
@@ -179,12 +169,12 @@ class Trainer:
             "step": self.iteration * self.config.batch_size,
             "epochs": settings.epochs,
             "epochs_done": len(epochs),
-            "gradient_steps": self._gradient_steps,
+            "gradient_steps": self._totals["gradient_steps"],
             "reward": math.nan if reward is None else reward,
             "gae_return": rollout.mean_return,
             "episode_return": _mean(rollout.episode_returns),
             "episode_length": _mean(rollout.episode_lengths),
-            "episodes": self._episodes,
+            "episodes": self._totals["episodes"],
             "score": _mean(tuple(self.collector.recent_returns)),
             "explained_variance": rollout.explained_variance,
             "learning_rate": epochs[-1].learning_rate,
@@ -240,20 +230,13 @@ class Trainer:
         asked = {rule.metric for rule in self.stopping}
         return {name: value for name, value in metrics.items() if name != "ratio_deviation" or name in asked}
 
-    def _parts(self) -> dict[str, Stateful]:
+    def _parts(self) -> dict[str, Any]:
+        """Return the parts that have a state of their own."""
         return {"collector": self.collector, "learner": self.learner, "engine": self.engine}
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return everything that the rest of the run depends on, as JSON-safe values and named arrays."""
-        values: dict[str, Any] = {
-            "iteration": self.iteration,
-            "episodes": self._episodes,
-            "gradient_steps": self._gradient_steps,
-            "flops": self._flops,
-            "monitor_flops": self._monitor_flops,
-            "seconds": self._seconds,
-            "processor_seconds": None if math.isnan(self._processor_seconds) else self._processor_seconds,
-        }
+        values: dict[str, Any] = {"iteration": self.iteration, **self._totals, **self._seconds}
         values["loss"], arrays = self.loss.state()
         for name, part in self._parts().items():
             values[name], own = part.state()
@@ -269,12 +252,9 @@ class Trainer:
             prefix = f"{name}/"
             own = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
             part.load(values[name], own)
-        self.iteration, self._episodes = values["iteration"], values["episodes"]
-        self._gradient_steps, self._flops = values["gradient_steps"], values["flops"]
-        self._monitor_flops = values.get("monitor_flops", 0)
-        self._seconds = values["seconds"]
-        spent = values.get("processor_seconds")  # older runs did not count it
-        self._processor_seconds = math.nan if spent is None else spent
+        self.iteration = values["iteration"]
+        for counted in (self._totals, self._seconds):
+            counted.update({name: values[name] for name in counted})
 
     def close(self) -> None:
         """Free the environments."""

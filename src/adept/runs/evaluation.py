@@ -78,7 +78,7 @@ class SavedPolicy:
             prefix = "collector/normalize_observations/"
             self._normalizer = ObservationNormalizer(environments.observation_shape)
             saved = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-            self._normalizer.moments.load(saved)
+            self._normalizer.load(saved)
         self._deterministic = deterministic
         self._rng = np.random.default_rng(stream_seed(self.config.seed, "evaluation", seed))
         bounds = environments.actions
