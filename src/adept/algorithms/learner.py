@@ -70,10 +70,9 @@ class Adam:
         if critic is not None:
             parts = [(slice(self.critic_start), learning_rate), (slice(self.critic_start, None), critic)]
         for part, rate in parts:
-            vectors = ([each[part]] for each in (self.values, self.gradient, self.mean, self.square))
             torch._fused_adam_(
-                *vectors, [], [self._count], lr=rate, beta1=BETAS[0], beta2=BETAS[1], weight_decay=0.0, eps=EPSILON,
-                amsgrad=False, maximize=False,
+                [self.values[part]], [self.gradient[part]], [self.mean[part]], [self.square[part]], [], [self._count],
+                lr=rate, beta1=BETAS[0], beta2=BETAS[1], weight_decay=0.0, eps=EPSILON, amsgrad=False, maximize=False,
             )  # fmt: skip
 
     def direction(self) -> Tensor | None:

@@ -69,7 +69,7 @@ class CategoricalPolicy:
 
     def backward(self, by_log_prob: Floats, by_entropy: float) -> Floats:
         """Return the gradient of the logits."""
-        gradient = ((self._log + self._entropy) * -by_entropy - by_log_prob) * self._p
+        gradient: Floats = ((self._log + self._entropy) * -by_entropy - by_log_prob) * self._p
         gradient[self._taken] += by_log_prob
         return gradient
 
@@ -94,7 +94,8 @@ class GaussianPolicy:
         """Return the gradient of the means; set that of ln σ."""
         gradient = np.einsum("kn,n->k", self._z_squared - 1, by_log_prob)
         self._log_std_gradient[...] = gradient + by_entropy * len(by_log_prob)
-        return self._z * self._precision * by_log_prob
+        by_mean: Floats = self._z * self._precision * by_log_prob
+        return by_mean
 
 
 class Surrogate:
@@ -183,7 +184,7 @@ class ByHand(Gradients):
             deviation = advantages.std(1, keepdims=True, ddof=1)
             costs = (advantages.mean(1, keepdims=True) - advantages) / (deviation + 1e-8)
         columns = (rollout.actions, rollout.log_probs, rollout.values, rollout.returns)
-        for own, *targets in zip(rows.split(size), *map(shuffled, columns), costs, strict=True):
+        for own, *targets in zip(torch.split(rows, size), *map(shuffled, columns), costs, strict=True):
             outputs, values = self._passes.forward(own)
             self._passes.backward(*loss.gradient(outputs, values, Targets(*targets), settings))
             yield loss.metrics
