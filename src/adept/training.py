@@ -237,6 +237,8 @@ class Trainer:
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return everything that the rest of the run depends on, as JSON-safe values and named arrays."""
         values: dict[str, Any] = {"iteration": self.iteration, **self._totals, **self._seconds}
+        if math.isnan(values["processor_seconds"]):
+            values["processor_seconds"] = None
         values["loss"], arrays = self.loss.state()
         for name, part in self._parts().items():
             values[name], own = part.state()
@@ -253,8 +255,9 @@ class Trainer:
             own = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
             part.load(values[name], own)
         self.iteration = values["iteration"]
-        for counted in (self._totals, self._seconds):
-            counted.update({name: values[name] for name in counted})
+        self._totals = {name: values[name] for name in self._totals}
+        spent = values.get("processor_seconds")  # older runs did not count it
+        self._seconds = {"seconds": values["seconds"], "processor_seconds": math.nan if spent is None else spent}
 
     def close(self) -> None:
         """Free the environments."""

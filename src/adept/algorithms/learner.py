@@ -220,6 +220,7 @@ class Learner:
         for own, saved in zip((adam.values, adam.mean, adam.square), snapshot[:3], strict=True):
             own.copy_(saved)
         adam.steps = snapshot.steps
+        adam.gradient.zero_()  # clipping may have made NaN of the gaps between parameters
 
     @torch.inference_mode()
     def log_probs(self, rollout: Rollout, rows: Tensor | None = None) -> Tensor:
