@@ -56,8 +56,8 @@ class Task(NamedTuple):
 
 
 TASKS = {
-    "minigrid": Task("minigrid/DoorKey-6x6", 5.0, 12),
-    "halfcheetah": Task("pybullet/HalfCheetah", 2.5, 4),
+    "minigrid": Task("minigrid/DoorKey-6x6", 10.0, 12),
+    "halfcheetah": Task("pybullet/HalfCheetah", 5.0, 4),
     "ant": Task("pybullet/Ant", 2.5, 4),
     "bigfish": Task("procgen/bigfish", 1.5, 1, rollout_length=32),
 }
