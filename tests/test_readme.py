@@ -113,7 +113,7 @@ SHORTER = {
     r"^(adept study (?!status|pack).*)$": r"\1 --dry-run",
     r"--steps [\d_]+": "--steps 4096",
     r"^make (?!demo)": "make --dry-run ",  # `make test` runs this test; CI runs the other targets by themselves
-    r"^python -m paper": "python -m paper --check",
+    r"^python -m (paper|experiments)$": r"python -m \1 --check",
     r"dist/\*\.whl": ".",  # `make package` installs the wheel
 }
 """What the test of the README's commands runs in place of what takes minutes or hours; `make demo` trains for less."""

@@ -57,7 +57,7 @@ class Runs:
 
     def normalized(self) -> Array:
         """Return (score - untrained)/(best fixed start - untrained), the best start of each task after the fact."""
-        fixed = self.scores[self.methods.index(FIXED)]
+        fixed = self.scores[self.methods.index(FIXED)][..., self.complete(FIXED)]
         best = np.nanmax(np.nanmean(fixed, -1), 0)
         base = self.untrained[:, None]
         return (self.scores - base) / (best[:, None] - base)
@@ -147,23 +147,23 @@ class Point:
     tasks: tuple[float, float]
 
     def __str__(self) -> str:
-        low, high = (f"{100 * bound:.0f}" for bound in self.seeds)
-        wide = (f"{100 * bound:.0f}" for bound in self.tasks)
-        return f"{100 * self.value:.0f} % [{low}, {high}] [{', '.join(wide)}]"
+        both = (f" [{100 * low:.0f}, {100 * high:.0f}]" for low, high in (self.seeds, self.tasks) if math.isfinite(low))
+        return f"{100 * self.value:.0f} %{''.join(both)}"
 
 
 def point(table: Array, measure: Callable[[Array], float] = iqm) -> Point:
-    """Return a measure of (tasks, seeds) with intervals over seeds, and over tasks and seeds."""
-    return Point(measure(table), interval(table, measure, tasks_too=False), interval(table, measure, tasks_too=True))
+    """Return a measure of (tasks, seeds) with intervals: over seeds, if there are several, and over tasks and seeds."""
+    over_seeds = interval(table, measure, tasks_too=False) if table.shape[1] > 1 else (math.nan, math.nan)
+    return Point(measure(table), over_seeds, interval(table, measure, tasks_too=True))
 
 
 def curves(runs: Runs) -> dict[str, dict[str, Point]]:
-    """Return the IQM of the normalised score by method and start, where a method has two complete seeds or more."""
+    """Return the IQM of the normalised score by method and start, where a method has a complete seed."""
     normal = runs.normalized()
     found: dict[str, dict[str, Point]] = {}
     for place, method in enumerate(runs.methods):
         seeds = runs.complete(method)
-        if len(seeds) >= 2:
+        if len(seeds):
             found[method] = {start: point(normal[place, index][:, seeds]) for index, start in enumerate(runs.starts)}
     return found
 
@@ -206,7 +206,7 @@ def table(runs: Runs, labels: Mapping[str, str]) -> str:
     for method, points in found.items():
         worst = min(points, key=lambda start: points[start].value)
         mean = float(np.mean([each.value for each in points.values()]))
-        of_tasks = float(np.nanmean(normal[runs.methods.index(method)]))
+        of_tasks = float(normal[runs.methods.index(method)][..., runs.complete(method)].mean())
         paired, ahead = against_fixed(runs, method)
         lines.append(
             f"| {labels.get(method, method)} | {points[worst]} ({labels.get(worst, worst)}) | {100 * mean:.0f} % | "
@@ -218,11 +218,11 @@ def table(runs: Runs, labels: Mapping[str, str]) -> str:
 
 
 def answers(runs: Runs) -> list[tuple[str, str, str]]:
-    """Return the goals of the study's file with what was measured and whether it was reached."""
+    """Return the goals of the study's file, what was measured, and whether it was reached; one seed does not judge."""
     found = curves(runs)
     rows = []
     rivals = [method for method in found if not method.startswith("hindsight")]
-    for method in (each for each in found if each.startswith("hindsight")):
+    for method in (each for each in found if each.startswith("hindsight") and len(runs.complete(each)) > 1):
         points = found[method]
         least = min(points.values(), key=lambda each: each.value)
         mean = float(np.mean([each.value for each in points.values()]))
@@ -313,12 +313,15 @@ def main() -> None:
         labels |= {name: label, start: of_start}
     done = sum(cell.state == "done" for cell in results.cells)
     goals = "\n".join(f"| {' | '.join(row)} |" for row in answers(runs))
+    whole = len(runs.complete(FIXED))
+    missing = "" if goals else " One seed judges no goal and has no interval over seeds."
     page = (
-        f"# Start anywhere\n\n{done} of {len(results.cells)} runs are done. Written by "
+        f"# Start anywhere\n\n{done} of {len(results.cells)} runs are done, {whole} of {len(runs.seeds)} seeds "
+        f"are complete.{missing} Written by "
         "`python -m experiments.start_anywhere.analysis`; the study's file says what is measured. Intervals are over "
         f"seeds, then over tasks and seeds. {declared(runs, untrained_scores(results), labels)}\n\n"
         f"![Curve over starts](curve.png)\n\n{table(runs, labels)}\n\n"
-        f"| goal | measured | |\n| --- | --- | --- |\n{goals}\n"
+        + (f"| goal | measured | |\n| --- | --- | --- |\n{goals}\n" if goals else "")
     )
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows_of(runs))

@@ -87,8 +87,8 @@ def test_goals_are_answered_by_what_was_measured():
     }
 
 
-def test_a_method_without_two_complete_seeds_is_left_out():
-    short = made([[10, 30]] * 3, [[100, math.nan], [100, 100], [100, 100]])
+def test_a_method_without_a_complete_seed_is_left_out():
+    short = made([[10, 30]] * 3, [[100, math.nan], [math.nan, 100], [100, 100]])
     assert list(curves(short)) == ["fixed"]
 
 
@@ -113,3 +113,15 @@ def test_untrained_is_measured_without_learning(tmp_path):
     # Relative to 60, 110 is 1: the starts' means of 20, 110 and 60 become -0.8, 1 and 0; 100, 105 and 30 become 0.8,
     # 0.9 and -0.6.
     assert "fixed 7 %, hindsight-compute 37 % (`untrained.csv`)" in declared(RUNS, scores, {})
+
+
+def test_one_seed_has_a_curve_and_judges_no_goal():
+    one = made([[20], [110], [60]], [[100], [105], [30]], seeds=(1,))
+    assert [each.value for each in curves(one)["hindsight-compute"].values()] == pytest.approx([0.9, 0.95, 0.2])
+    assert str(curves(one)["fixed"]["x1"]) == "100 % [100, 100]", "over tasks alone"
+    assert answers(one) == []
+    # A second seed that is not complete is left out everywhere.
+    scores = np.concatenate([one.scores, np.full_like(one.scores, math.nan)], -1)
+    scores[0, 1, 0, 1] = 500
+    more = Runs(one.methods, STARTS, ("task",), (1, 2), scores, *[np.ones_like(scores)] * 2, one.untrained)
+    assert table(more, {}).splitlines()[:4] == table(one, {}).splitlines()[:4]

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from paper.intervals import incomplete_beta, share, student, student_quantile, welch
+from paper.intervals import at_least, share, student, student_quantile, welch
 
 
 @pytest.mark.parametrize(
@@ -16,12 +16,16 @@ def test_quantiles_are_those_of_the_printed_table(freedom: int, printed: float) 
     assert student_quantile(freedom) == pytest.approx(printed, abs=5e-4)
 
 
-def test_incomplete_beta_in_closed_form() -> None:
-    assert incomplete_beta(0.3, 1, 1) == pytest.approx(0.3)
-    assert incomplete_beta(0.3, 2, 1) == pytest.approx(0.09)  # x²
-    assert incomplete_beta(0.3, 1, 3) == pytest.approx(1 - 0.7**3)
-    assert incomplete_beta(0.25, 0.5, 0.5) == pytest.approx(2 / math.pi * math.asin(0.5))  # the arcsine law
-    assert (incomplete_beta(0.0, 2, 3), incomplete_beta(1.0, 2, 3)) == (0.0, 1.0)
+def test_quantiles_in_closed_form() -> None:
+    assert student_quantile(1) == pytest.approx(math.tan(0.475 * math.pi), rel=1e-6)  # Cauchy's
+    assert student_quantile(2) == pytest.approx(0.95 * math.sqrt(2 / (1 - 0.95**2)), rel=1e-6)
+    assert student_quantile(1000) == pytest.approx(1.96234, abs=5e-6)  # printed tables
+
+
+def test_chances_of_so_many_successes() -> None:
+    assert at_least(0, 5, 0.3) == pytest.approx(1)
+    assert at_least(1, 5, 0.3) == pytest.approx(1 - 0.7**5)
+    assert at_least(2, 3, 0.5) == pytest.approx(0.5)
 
 
 def test_a_mean_over_games_by_hand() -> None:

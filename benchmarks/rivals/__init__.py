@@ -1,0 +1,1 @@
+"""Whole training loops beside those of other libraries, on the same environments."""

@@ -1,0 +1,1 @@
+"""Whether what `adept demo` shows depends on its seeds."""

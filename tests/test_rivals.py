@@ -1,0 +1,64 @@
+"""The tables of benchmarks/rivals and benchmarks/growth.py, on rows whose figures are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from adept.networks import Categorical
+from benchmarks.growth import wide, with_growth
+from benchmarks.rivals.table import text, verdict
+from benchmarks.rivals.tasks import TASKS
+
+
+def row(task: str, side: str, speed: float, ratio: float) -> dict[str, Any]:
+    return {
+        "task": task, "side": side, "steps_per_processor_second": str(speed), "ratio_processor": str(ratio),
+        "ratio_lowest": str(ratio - 0.1), "ratio_highest": str(ratio + 0.1), "ratio_clock": "1.5",
+        "making_seconds": "1", "compilation_seconds": "2.04",
+    }  # fmt: skip
+
+
+ROWS = [
+    row("cartpole", "ours", 1000.0, 1.0),
+    row("cartpole", "cleanrl", 250.0, 4.0),
+    row("cartpole", "sbx", 400.0, 2.5),
+    row("cartpole", "rlox-rust", 800.0, 1.25),
+    row("cartpole", "rejax", 4000.0, 0.25),
+    row("doorkey", "ours", 600.0, 1.0),
+    row("doorkey", "cleanrl", 100.0, 6.0),
+]
+
+
+def test_whoever_is_faster_is_said_first_and_other_environments_are_not_called_the_same() -> None:
+    faster, cleanrl, closest = verdict(ROWS)
+    assert faster == "Faster than ours: rejax (JAX) on cartpole (4.0 ×)."
+    assert "4.0 to 6.0 × the steps of CleanRL's loop" in cleanrl
+    assert closest == "The closest it is ahead of is sbx (JAX) on cartpole (2.5 ×)."
+
+
+def test_nobody_is_called_faster_where_nobody_is() -> None:
+    assert not any("Faster" in line for line in verdict(ROWS[:4]))
+
+
+def test_a_task_has_a_table_with_the_fastest_first() -> None:
+    lines = [line for line in text(ROWS).split("## doorkey")[0].splitlines() if line.startswith("| ")][2:]
+    assert [line.split(" | ")[1] for line in lines] == ["4,000", "1,000", "800", "400", "250"]
+    assert "| 4.00 (3.9 to 4.1) | 1.50 | 1.0 | 2.0 |" in lines[-1]
+    assert "## halfcheetah" not in text(ROWS)
+
+
+def test_every_side_of_a_task_is_given_whole_minibatches() -> None:
+    assert all(task.minibatches * task.minibatch_size == task.batch_size for task in TASKS.values())
+
+
+def test_growth_is_the_exponent_within_what_grows() -> None:
+    sizes = (("environments", 1, 2.0), ("environments", 10, 2.0), ("environments", 100, 200.0), ("parameters", 9, 1.0))
+    rows = with_growth([{"grows": g, "size": n, "seconds_per_iteration": s} for g, n, s in sizes])
+    assert [each.get("exponent") for each in rows] == [None, pytest.approx(0.0), pytest.approx(2.0), None]
+
+
+def test_a_wide_network_has_the_parameters_counted_by_hand() -> None:
+    network = wide(10)((4,), Categorical(2))
+    assert sum(each.numel() for each in network.parameters()) == 2 * (5 * 10 + 11 * 10) + 11 * 2 + 11
