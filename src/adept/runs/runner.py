@@ -33,6 +33,7 @@ from adept.runs.records import (
     read_status,
     whole_rows,
 )
+from adept.runs.safe_io import require_no_folder
 from adept.runs.summary import summary
 from adept.runs.tracking import TensorBoard, Tracker, WeightsAndBiases
 from adept.terminal import warn
@@ -116,6 +117,7 @@ def resume(trainer: Trainer, folder: RunFolder) -> None:
     """Load the newest checkpoint that is whole, fits, and whose rows are all there; drop the rows after it."""
     failed = None
     for checkpoint in checkpoints(folder.path):
+        require_no_folder(checkpoint.file)  # now, while nothing has been changed
         try:
             values, arrays = checkpoint.read(trainer.config)
             if not 0 < values["iteration"] <= trainer.config.iterations:

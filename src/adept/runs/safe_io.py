@@ -153,8 +153,7 @@ def aside(path: Path) -> Iterator[Path]:
 
     Where writing fails, the old file stays. A link in the file's place is replaced, not followed.
     """
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder, in the place of a file; remove it")
+    require_no_folder(path)
     other = path.with_name(f".adept.{os.getpid()}.{path.name}")
     try:
         other.unlink(missing_ok=True)
@@ -174,6 +173,12 @@ def write_aside(path: Path, content: str | bytes | Callable[[IO[bytes]], None]) 
             file.write(content.encode() if isinstance(content, str) else content)
         file.flush()
         os.fsync(file.fileno())
+
+
+def require_no_folder(path: Path) -> None:
+    """Refuse a folder in the place of a file that is to be replaced."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder, in the place of a file; remove it")
 
 
 def require_real(folder: Path) -> None:
