@@ -134,6 +134,18 @@ def test_where_no_checkpoint_is_good_the_files_are_left_alone(tmp_path: Path, cu
     assert after == before
 
 
+def test_a_folder_in_the_place_of_a_checkpoint_is_refused_before_anything_is_changed(tmp_path: Path, cut: Path) -> None:
+    path = tmp_path / "run"
+    os.system(f"cp -r {cut} {path}")
+    newest = max((path / "checkpoint").glob("*.npz"))
+    newest.unlink()
+    newest.mkdir()
+    before = (path / "iterations.csv").read_bytes()
+    with pytest.raises(ValueError, match=r"npz is a folder, in the place of a file; remove it"):
+        run_one(small(), path, REFERENCE)
+    assert (path / "iterations.csv").read_bytes() == before
+
+
 def test_rows_that_are_missing_are_made_again_from_an_older_checkpoint(
     tmp_path: Path, whole: Path, cut: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
