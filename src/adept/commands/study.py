@@ -175,12 +175,11 @@ def status(options: StatusOptions) -> dict[str, Any]:
 def status_of(results: StudyResults) -> dict[str, Any]:
     """Return how a study stands, as one JSON-safe object."""
     study = results.study
-    grid: dict[str, dict[str, dict[str, int]]] = {}
-    for method in study.methods:
-        grid[method.name] = {}
-        for task in study.tasks:
-            found = Counter(cell.state for cell in results.cells if (cell.method, cell.task) == (method.name, task))
-            grid[method.name][task] = {state: found[state] for state in STATES}
+    found = Counter((cell.method, cell.task, cell.state) for cell in results.cells)
+    grid = {
+        method.name: {task: {state: found[method.name, task, state] for state in STATES} for task in study.tasks}
+        for method in study.methods
+    }
     return {
         "study": study.name,
         "winner": winner(study),
