@@ -128,7 +128,7 @@ def test_where_no_checkpoint_is_good_the_files_are_left_alone(tmp_path: Path, cu
     for file in (path / "checkpoint").glob("*.npz"):
         without("engine")(file)
     before = {file.name: file.read_bytes() for file in path.rglob("*") if file.is_file() and file.name != "status"}
-    with pytest.raises(ValueError, match=r"no checkpoint in .* can be continued .*left as they are"):
+    with pytest.raises(ValueError, match=r"no checkpoint in .* can be used .*left as they are"):
         run_one(small(), path, REFERENCE)
     after = {file.name: file.read_bytes() for file in path.rglob("*") if file.is_file() and file.name != "status"}
     assert after == before
@@ -221,7 +221,7 @@ def test_checkpoints_and_rows_of_another_seed_are_not_taken_as_ones_own(tmp_path
     shutil.copy(tmp_path / "theirs" / "iterations.csv", tmp_path / "mine")
     with pytest.raises(ValueError, match="it was saved by a run of another configuration"):
         run_one(mine, tmp_path / "mine", REFERENCE)
-    with pytest.raises(ValueError, match=r"no checkpoint in .* can be read"):
+    with pytest.raises(ValueError, match=r"no checkpoint in .* can be used"):
         evaluate(tmp_path / "mine", episodes=1)
 
 
