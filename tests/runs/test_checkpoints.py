@@ -26,7 +26,7 @@ def test_loading_a_checkpoint_executes_nothing(tmp_path: Path) -> None:
 
     (tmp_path / "checkpoint").mkdir()
     np.savez(tmp_path / "checkpoint" / "00000001.npz", values=np.array([Bomb()], dtype=object), allow_pickle=True)
-    with pytest.raises(ValueError, match="can be read"):
+    with pytest.raises(ValueError, match="can be used"):
         load_checkpoint(tmp_path)
     assert not (tmp_path / "exploded").exists()
 
