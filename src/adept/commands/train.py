@@ -80,7 +80,13 @@ def run(words: list[str]) -> int:
     default = TrainOptions(default_config(words))
     docs = knob_docs(default.config.scheduler)
     options = parse(
-        TrainOptions, "train", words, default, description, docs=docs, hidden=() if docs else ("scheduler_options",)
+        TrainOptions,
+        "train",
+        words,
+        default,
+        description=description,
+        docs=docs,
+        hidden=() if docs else ("scheduler_options",),
     )
     with loading("PyTorch"):
         from adept.runs.panel import Screen, result_table
