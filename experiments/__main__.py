@@ -21,7 +21,7 @@ from adept.runs.safe_io import write_aside
 from experiments.advice import directions
 from experiments.choice import page as choice
 from experiments.procgen_watch import page as procgen_watch
-from experiments.stable_baselines3 import advice, learning, savings
+from experiments.stable_baselines3 import advice, learning, savings, starts
 from experiments.tournament import page as tournament
 from experiments.truth import page as truth
 from paper import blocks as paper
@@ -36,6 +36,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     **learning.BLOCKS,
     **advice.BLOCKS,
     **savings.BLOCKS,
+    **starts.BLOCKS,
     "advice": directions.table,
     "start-anywhere": lambda: "*Not run yet.*",
 }

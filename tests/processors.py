@@ -14,7 +14,7 @@ NUMBERS = (
     "tests/fast", "tests/algorithms", "tests/hindsight", "tests/rules", "tests/schedulers",
     "tests/test_networks.py", "tests/test_engine.py", "tests/test_rollout.py", "tests/test_training.py",
     "tests/test_trainer_engine.py",
-    "tests/envs/test_bullet.py", "tests/integrations/test_sb3.py", "tests/integrations/test_sb3_hindsight.py",
+    "tests/envs/test_bullet.py", "tests/integrations/test_contract.py", "tests/integrations/test_sb3.py",
     "tests/report/test_statistics.py",
 )  # fmt: skip
 """The tests whose results come from floating-point arithmetic."""

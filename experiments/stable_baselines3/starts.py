@@ -2,7 +2,7 @@
 
 pip install 'adept-rl[sb3,envpool]'
 python -m experiments.stable_baselines3.starts run --part 1 --of 2    makes every second pair of runs that is missing
-python -m experiments.stable_baselines3.starts write                  results/sb3-starts/README.md, from the rows
+python -m experiments results/sb3-starts/README.md                    writes the tables, from the rows
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import argparse
 import csv
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,13 @@ import tomllib
 from experiments.stable_baselines3.advice import environment, versions
 from experiments.stable_baselines3.record import recorder
 from experiments.start_anywhere.analysis import point
+from paper.intervals import student
+from paper.measures import RESULTS
+from paper.words import table
 
-OUT = Path(__file__).parents[2] / "results" / "sb3-starts"
+OUT = RESULTS / "sb3-starts"
 COLUMNS = ("task", "factor", "method", "seed", "untrained", "mean", "final", "gradient_steps", "cpu_seconds",
            "lr_scale", "made_with")  # fmt: skip
-STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
-"""The 97.5 % point of Student's distribution, by the number of seeds."""
-
 Cell = tuple[str, float, str, int]
 """task, factor of the learning rate, method, seed"""
 
@@ -114,91 +114,67 @@ def run_one(declared: Declaration, cell: Cell) -> dict[str, float]:
     }
 
 
-class Table:
-    """The mean scores as tasks × factors × methods × seeds, NaN where a run is missing."""
-
-    def __init__(self, declared: Declaration, rows: dict[Cell, dict[str, float]]) -> None:
-        self.declared, self.rows = declared, rows
-        axes = (declared.tasks, declared.factors, declared.methods, declared.seeds)
-        cells = list(itertools.product(*axes))
-        shape = tuple(len(axis) for axis in axes)
-        self.scores = np.array([rows[cell]["mean"] if cell in rows else math.nan for cell in cells]).reshape(shape)
-        own = {task: [row["untrained"] for cell, row in rows.items() if cell[0] == task] for task in declared.tasks}
-        self.untrained = np.array([np.mean(own[task]) if own[task] else math.nan for task in declared.tasks])
-
-    def shares(self) -> npt.NDArray[np.float64]:
-        """Return the scores as shares of the progress of each task's best fixed start."""
-        base = self.untrained[:, None, None, None]
-        best = self.scores[:, :, 0].mean(-1).max(-1)[:, None, None, None]
-        return (self.scores - base) / (best - base)
-
-    def lines(self) -> Iterator[str]:
-        """Yield a row for each task and start, then one for each start over all tasks."""
-        declared, scores = self.declared, self.scores
-        yield "| task | learning rate | fixed | hindsight | hindsight - fixed | pairs ahead |"
-        yield "| --- | --- | ---: | ---: | ---: | ---: |"
-        for (place, task), (index, factor) in itertools.product(enumerate(declared.tasks), enumerate(declared.factors)):
-            fixed, ours = scores[place, index]
-            ahead = f"{np.sum(ours > fixed)} of {np.isfinite(ours - fixed).sum()}"
-            cells = (task, f"× {factor:g}", mean(fixed), mean(ours), mean(ours - fixed, sign="+"), ahead)
-            yield f"| {' | '.join(cells)} |"
-        if np.isnan(scores).any():
-            return
-        shares = self.shares()
-        yield ""
-        yield "| learning rate | fixed | hindsight | hindsight - fixed |"
-        yield "| --- | ---: | ---: | ---: |"
-        for index, factor in enumerate(declared.factors):
-            fixed, ours = shares[:, index, 0], shares[:, index, 1]
-            cells = (f"× {factor:g}", *(str(point(each, np.mean)) for each in (fixed, ours, ours - fixed)))
-            yield f"| {' | '.join(cells)} |"
+def starts_table() -> str:
+    """Return the block of results/sb3-starts/README.md, from the rows."""
+    return tables(load(), rows_of(OUT))
 
 
-def mean(values: npt.NDArray[np.float64], *, sign: str = "") -> str:
+def tables(declared: Declaration, rows: Mapping[Cell, Mapping[str, float]]) -> str:
+    """Return how many runs are done, a row for each task and start, and one for each start over all tasks."""
+    planned = [cell for pair in declared.cells() for cell in pair]
+    done = sum(cell in rows for cell in planned)
+    axes = (declared.tasks, declared.factors, declared.methods, declared.seeds)
+    cells = list(itertools.product(*axes))
+    shape = tuple(len(axis) for axis in axes)
+    scores = np.array([rows[cell]["mean"] if cell in rows else math.nan for cell in cells]).reshape(shape)
+    by_task = []
+    for task, of_task in zip(declared.tasks, scores, strict=True):
+        for factor, (fixed, ours) in zip(declared.factors, of_task, strict=True):
+            pairs = ours - fixed
+            ahead = f"{np.sum(pairs > 0)} of {np.isfinite(pairs).sum()}"
+            by_task.append((task, f"× {factor:g}", mean(fixed), mean(ours), mean(pairs, "+"), ahead))
+    header = ("task", "learning rate", "fixed", "hindsight", "hindsight - fixed", "pairs ahead")
+    text = f"{done} of {len(planned)} runs are done.\n\n{table(header, by_task, 4)}"
+    if done < len(planned):
+        return text
+    untrained = [
+        np.mean([row["untrained"] for cell, row in rows.items() if cell[0] == task]) for task in declared.tasks
+    ]
+    base = np.array(untrained)[:, None, None, None]
+    best = scores[:, :, 0].mean(-1).max(-1)[:, None, None, None]
+    shares = (scores - base) / (best - base)
+    over_tasks = []
+    for index, factor in enumerate(declared.factors):
+        fixed, ours = shares[:, index, 0], shares[:, index, 1]
+        over_tasks.append((f"× {factor:g}", *(str(point(each, np.mean)) for each in (fixed, ours, ours - fixed))))
+    return f"{text}\n\n{table(('learning rate', 'fixed', 'hindsight', 'hindsight - fixed'), over_tasks, 3)}"
+
+
+def mean(values: npt.NDArray[np.float64], sign: str = "") -> str:
     """Return the mean over the seeds that are done, with Student's 95 % interval."""
     known = values[np.isfinite(values)]
     if not len(known):
         return ""
     digits = 0 if abs(known).max() >= 10 else 2
-    found = f"{known.mean():{sign}.{digits}f}"
-    if len(known) == 1:
-        return f"{found} (1 seed)"
-    half = STUDENT[len(known)] * known.std(ddof=1) / math.sqrt(len(known))
-    seeds = "" if len(known) == len(values) else f" ({len(known)} seeds)"
-    return f"{found} ± {half:.{digits}f}{seeds}"
+    found = student(known)
+    text = f"{found.value:{sign}.{digits}f}"
+    if len(known) > 1:
+        text += f" [{found.low:{sign}.{digits}f}, {found.high:{sign}.{digits}f}]"
+    return text if len(known) == len(values) else f"{text} (n = {len(known)})"
 
 
-def page(declared: Declaration, rows: dict[Cell, dict[str, float]]) -> str:
-    """Return the page of the rows that are there."""
-    table = Table(declared, rows)
-    done = sum(cell in rows for pair in declared.cells() for cell in pair)
-    planned = sum(map(len, declared.cells()))
-    rates = ", ".join(f"{declared.learning_rate * factor:g}" for factor in declared.factors)
-    return (
-        "# Stable-Baselines3's PPO from three learning rates\n\n"
-        f"{done} of {planned} runs are done: n = {len(declared.seeds)} seeds, learning rates {rates}, all else SB3's "
-        "defaults. `experiments/stable_baselines3/starts.toml` declares the experiment, `runs.csv` has a row per run, "
-        "`python -m experiments.stable_baselines3.starts write` writes this page.\n\n"
-        "Scores are means over the whole run, in units of return, with Student's 95 % interval over seeds. The second "
-        "table has shares of each task's progress, (score - untrained)/(best fixed start - untrained), as means over "
-        "tasks with two 95 % bootstrap intervals: over seeds, and over tasks and seeds. The best fixed start is chosen "
-        "after the fact.\n\n" + "\n".join(table.lines()) + "\n"
-    )
+BLOCKS = {"sb3-starts": starts_table}
 
 
 def main() -> None:
-    """Read the command line."""
+    """Make the runs that are missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("run", "write"))
+    parser.add_argument("command", choices=("run",))
     parser.add_argument("--part", type=int, default=1)
     parser.add_argument("--of", type=int, default=1)
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
-    declared = load()
-    if options.command == "run":
-        run(declared, options.out, options.part, options.of)
-    else:
-        (options.out / "README.md").write_text(page(declared, rows_of(options.out)), encoding="utf-8")
+    run(load(), options.out, options.part, options.of)
 
 
 if __name__ == "__main__":

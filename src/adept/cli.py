@@ -15,13 +15,13 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from adept import __version__
 from adept.extras import MissingExtra, require
 from adept.names import unknown_name
-from adept.options import parse_options
+from adept.options import parse as parse
 from adept.terminal import say, set_up_streams, show_status, warn
 
 # One line per command: the module that carries it out, and what it does. The modules load only when asked for.
@@ -39,8 +39,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "PPO from five learning rates with three methods: a table, a plot, advice and a page in two minutes",
     ),
 }
-
-Options = TypeVar("Options")
 
 PIPE_CLOSED = 141
 """The status of a command whose reader has gone: 128 + SIGPIPE, as of other programs."""
@@ -125,14 +123,6 @@ def one_line(error: object) -> str:
     """Return an error's message on one line, with what was noted on its way here."""
     notes = getattr(error, "__notes__", ())
     return " ".join("; ".join([str(error) or type(error).__name__, *notes]).split())
-
-
-def parse(
-    cls: type[Options], command: str, words: list[str], default: Options | None = None, description: str = "",
-    *, docs: Mapping[str, str] | None = None, hidden: Sequence[str] = (),
-) -> Options:  # fmt: skip
-    """Read a command's options into its dataclass, whose field docs are the help; a mistake is one line."""
-    return parse_options(cls, command, words, default, description=description, docs=docs, hidden=hidden)
 
 
 @contextlib.contextmanager

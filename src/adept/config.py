@@ -19,8 +19,8 @@ from adept.rules import RULES, Rule, make_rule
 from adept.schedulers import SCHEDULERS, epoch_arms, make_scheduler
 from adept.schedulers.validation import whole_number
 
-LARGEST_COUNT, LARGEST_EPOCHS, LARGEST_ROLLOUT = 2**16, 1000, 2**24
-"""Environments, epochs and rows of a rollout beyond which a number is a mistake."""
+LARGEST_COUNT, LARGEST_EPOCHS, LARGEST_ROLLOUT, LARGEST_NUMBER = 2**16, 1000, 2**24, 2**63
+"""Environments, epochs, rows of a rollout, and any other number beyond which it is a mistake."""
 RewardSource = Literal["gae-return", "episode-return"]
 NetworkName = Literal["auto", "impala", "impala-small", "impala-small-bf16", "nature", "minigrid", "mlp"]
 DEFAULT_ARMS = (4, 2, 1)
@@ -118,6 +118,7 @@ class Config:
         self._check_names()
         self._check_numbers()
         self._check_choices()
+        self._check_sizes()
 
     def _settle_epochs(self) -> None:
         """Keep `arms` for a bandit and `epochs` for the others, so that equal runs have equal configurations."""
@@ -163,14 +164,7 @@ class Config:
         self._require("env", "/" in self.env, "backend/name, for example minigrid/DoorKey-6x6")
 
     def _check_numbers(self) -> None:
-        for name in (
-            "steps",
-            "environments",
-            "rollout_length",
-            "minibatch_size",
-            "restart_every",
-            "monitor_rows",
-        ):
+        for name in ("steps", "environments", "rollout_length", "minibatch_size", "restart_every", "monitor_rows"):
             self._require(name, isinstance(getattr(self, name), int) and getattr(self, name) >= 1, "a whole number ≥ 1")
         every = self.monitor_every
         self._require(
@@ -227,6 +221,13 @@ class Config:
                     f"held-out {share} leaves {left} of {self.batch_size} rows to train on, at least 2 are needed; "
                     "collect longer rollouts, or leave the rule out"
                 )
+
+    def _check_sizes(self) -> None:
+        """Refuse numbers that a run's files could not be read back with."""
+        for name, value in self.to_dict().items():
+            numbers = value.values() if isinstance(value, dict) else [value]
+            if any(isinstance(number, int | float) and abs(number) >= LARGEST_NUMBER for number in numbers):
+                raise ValueError(f"{name} must be below 2^63 in size, got {str(value)[:40]}…")
 
     def _require(self, name: str, condition: bool, allowed: str) -> None:
         if not condition:

@@ -47,11 +47,11 @@ class Parser(argparse.ArgumentParser):
         raise ValueError(message.removeprefix("argument "))
 
 
-def parse_options(
+def parse(
     cls: type[Options], command: str, words: Sequence[str], default: Options | None = None, *,
     description: str = "", docs: Mapping[str, str] | None = None, hidden: Sequence[str] = (),
 ) -> Options:  # fmt: skip
-    """Read a command's options into its dataclass.
+    """Read a command's options into its dataclass, whose field docs are the help; a mistake is one line.
 
     `default` has the values of what is not given; `docs` describes names of mappings; `hidden` names fields that are
     no options.

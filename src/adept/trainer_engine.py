@@ -263,5 +263,8 @@ def _gain_passes(config: Config) -> int:
 
 
 def _monitor_budget(config: Config) -> float:
-    """Return the rows that monitoring may pass through the network in an iteration; of a bandit, its arms in turn."""
-    return MONITOR_SHARE * cost.iteration(config, math.fsum(config.choices) / len(config.choices))
+    """Return the rows that monitoring may pass through the network in an iteration, also where it is a short one.
+
+    A bandit may stay at its smallest arm, a stopping rule may end every update after one epoch.
+    """
+    return MONITOR_SHARE * cost.iteration(config, 1 if config.stopping else min(config.choices))

@@ -30,18 +30,19 @@ def test_scores_differences_and_shares_by_hand() -> None:
         for seed in (1, 2, 3):
             rows["A", factor, "fixed", seed] = ROW | {"mean": base + seed}
             rows["A", factor, "hindsight", seed] = ROW | {"mean": times * (base + seed)}
-    page = starts.page(declared, rows).splitlines()
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in page if line.startswith("| ")]
-    # Seeds spread by a standard deviation of 1: ± 4.303/√3 = 2.5.
-    assert cells[2] == ["A", "× 0.1", "12 ± 2", "24 ± 5", "+12 ± 2", "3 of 3"]
-    assert cells[3] == ["A", "× 1", "102 ± 2", "102 ± 2", "+0.00 ± 0.00", "0 of 3"]
-    assert cells[4][4:] == ["-21 ± 1", "0 of 3"]
-    shares = {row[0]: [cell.split(" %")[0] for cell in row[1:]] for row in cells[7:]}
+    page = starts.tables(declared, rows)
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if "×" in line]
+    # Seeds spread by a standard deviation of 1: ± 4.303/√3 = 2.48; two of them by √2: ± 12.706.
+    assert cells[0] == ["A", "× 0.1", "12 [10, 14]", "24 [19, 29]", "+12 [+10, +14]", "3 of 3"]
+    assert cells[1] == ["A", "× 1", "102 [100, 104]", "102 [100, 104]", "+0.00 [+0.00, +0.00]", "0 of 3"]
+    assert cells[2][4:] == ["-21 [-22, -20]", "0 of 3"]
+    shares = {row[0]: [cell.split(" %")[0] for cell in row[1:]] for row in cells[3:]}
     assert shares == {"× 0.1": ["12", "24", "12"], "× 1": ["100", "100", "0"], "× 10": ["41", "21", "-21"]}
-    assert "18 of 18 runs are done" in "\n".join(page)
+    assert page.startswith("18 of 18 runs are done.")
     del rows["A", 1.0, "fixed", 2]
-    page = starts.page(declared, rows)
-    assert "17 of 18 runs are done" in page
+    page = starts.tables(declared, rows)
+    assert page.startswith("17 of 18 runs are done.")
+    assert "102 [89, 115] (n = 2)" in page
     assert "\n| × 1 |" not in page, "no shares of an unfinished experiment"
 
 
@@ -51,9 +52,3 @@ def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
     found = starts.rows_of(tmp_path)
     assert list(found) == [("A", 0.1, "fixed", 1), ("A", 0.1, "fixed", 2)]
     assert list(found["A", 0.1, "fixed", 1].values()) == [0, 1, 2, 3, 4, 5]
-
-
-def test_the_page_says_what_the_rows_say() -> None:
-    if (starts.OUT / "README.md").exists():
-        page = (starts.OUT / "README.md").read_text(encoding="utf-8")
-        assert page == starts.page(starts.load(), starts.rows_of(starts.OUT))

@@ -57,6 +57,12 @@ MISTAKES: list[tuple[list[str], str]] = [
     ([*TRAIN, "--test-episodes", "-1"], "--test-episodes must be"),
     ([*TRAIN, "--out", "/proc/nowhere"], "cannot write"),
     ([*TRAIN, "--track", "wand"], "did you mean 'wandb'"),
+    *(
+        ([*TRAIN, option, "9" * 400], "must be below 2^63 in size")
+        for option in ("--seed", "--steps", "--restart-every", "--monitor-rows", "--monitor-every", "--levels")
+    ),
+    ([*TRAIN, "--max-gradient-norm", "1e300"], "must be below 2^63 in size"),
+    ([*TRAIN, "--exploration", "1e99"], "must be below 2^63 in size"),
     (["eval", "nowhere"], "is not a run's folder"),
     (["eval"], "RUN is required"),
     (["eval", "nowhere", "--episodes", "many"], "must be a whole number"),

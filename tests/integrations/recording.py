@@ -157,7 +157,7 @@ class Lag:
         end = [parameter.detach().clone() for parameter in self._parameters]
         if self._start is not None:
             now, before = self._at(end), self._at(self._start)
-            returns = np.asarray(self._returns().detach(), np.float64).ravel()
+            returns = _flat(self._returns())
             self._at(end)
             self.found.append(np.linalg.lstsq((now - before)[:, None], returns - before, rcond=None)[0][0] - 1)
         self._start = end
@@ -165,7 +165,7 @@ class Lag:
     def _at(self, place):
         for parameter, value in zip(self._parameters, place, strict=True):
             parameter.data.copy_(value)
-        return np.asarray(self._values().detach(), np.float64).ravel()
+        return _flat(self._values())
 
     def assert_slopes(self, evaluations):
         """Check the critic's slope of every update."""
@@ -179,67 +179,34 @@ CRITIC_ALONE = [(2, 1e-4, 2.0)]
 """A choice with a factor of 1/10000 on the learning rate of all parameters but the critic's own, which have 2."""
 
 
-def assert_only_the_critic_moves(update, actor, critic):
-    """Update with `CRITIC_ALONE` at a rate of 0.001 to 0.01: Adam moves weights by about their rate at a step."""
-    parts = [list(actor), list(critic)]
-    places = [[parameter.detach().clone() for parameter in part] for part in parts]
-    update()
-    moved = [max(float((now.detach() - before).abs().max()) for now, before in zip(part, place, strict=True))
-             for part, place in zip(parts, places, strict=True)]  # fmt: skip
-    assert moved[0] < 1e-4
-    assert moved[1] > 1e-3
-
-
 class Oracle:
-    """Slope and gains of every update, worked out apart from the engine while a host trains.
+    """Slope and gains of every update, and the critic's slope, worked out apart from the engine while a host trains."""
 
-    Args:
-        engine: whose evaluations are checked.
-        optimizer: of the host, which makes `minibatches` steps per epoch.
-        parameters: of the policy.
-        log_probs: return those of the rollout in the host's storage, under the parameters in place.
-        advantages: return those of the same rows, in the same order.
-        critic: its parameters, and what returns its values of these rows under the parameters in place, and what it
-            learns from them.
-    """
-
-    def __init__(self, engine, optimizer, minibatches, parameters, log_probs, advantages, critic=None):
-        self._parameters, self._log_probs, self._advantages = list(parameters), log_probs, advantages
-        self._critic = critic and Lag(*critic)
-        self._engine, self._step, self._minibatches = engine, engine.step, minibatches
+    def __init__(self, host):
+        self._host, self._step = host, host.engine.step
         self._start, self._epochs, self._count = None, [], 0
-        self.found, self.evaluations, self.rates = [], [], []
-        engine.step = self.step
-        optimizer.register_step_pre_hook(self._before)
-        optimizer.register_step_post_hook(self._after)
-
-    def _before(self, optimizer, *_):
-        self.rates[-1].append(float(optimizer.param_groups[0]["lr"]))
+        self.found = []
+        self._critic = host.critic and Lag(host.critic, host.values, host.returns)
+        host.engine.step = self.step
+        host.after_steps(self._after)
 
     def _after(self, *_):
         self._count += 1
-        if self._count % self._minibatches == 0:
-            self._epochs.append(self._taken())
-
-    def _taken(self):
-        return [parameter.detach().clone() for parameter in self._parameters]
-
-    def _put(self, values):
-        for parameter, value in zip(self._parameters, values, strict=True):
-            parameter.data.copy_(value)
+        if self._count % self._host.minibatches == 0:
+            self._epochs.append(self._host.take())
 
     def _at(self, values):
-        own = self._taken()
-        self._put(values)
-        found = np.asarray(self._log_probs().detach(), np.float64).ravel()
-        self._put(own)
+        own = self._host.take()
+        self._host.put(values)
+        found = _flat(self._host.log_probs())
+        self._host.put(own)
         return found
 
     def step(self, *args, **kwargs):
         """Work out the estimates of the last update, from the rollout at hand, and step."""
-        end = self._taken()
+        end = self._host.take()
         if self._start is not None:
-            advantages = np.asarray(self._advantages().detach(), np.float64).ravel()
+            advantages = _flat(self._host.advantages())
             ends = [[a + share * (b - a) for a, b in zip(self._start, end, strict=True)] for share in (1.25, 0.75)]
             deployed, before = self._at(end), self._at(self._start)
             marked = [self._epochs[epoch - 1] for epoch in marked_epochs((len(self._epochs),))[:-1]]
@@ -248,29 +215,29 @@ class Oracle:
         if self._critic:
             self._critic.step()
         self._start, self._epochs, self._count = end, [], 0
-        self.rates.append([])
-        settings = self._step(*args, **kwargs)
-        self.evaluations.append(self._engine.feedback)
-        return settings
+        return self._step(*args, **kwargs)
 
     def assert_evaluations(self):
         """Check slope, gains by epoch and of every update but the first, which nothing was before."""
-        assert self.evaluations[0] is None
-        assert len(self.evaluations) >= 3
-        for evaluation, expected in zip(self.evaluations[1:], self.found, strict=True):
+        evaluations = self._host.feedback
+        assert evaluations[0] is None
+        assert len(evaluations) >= 3
+        for evaluation, expected in zip(evaluations[1:], self.found, strict=True):
             epochs = sorted(evaluation.gain_by_epoch)
+            assert epochs == list(marked_epochs((self._host.epochs,)))
             assert evaluation.gain_by_epoch[epochs[-1]] == evaluation.update_gain
             judged = [evaluation.slope, *(evaluation.gain_by_epoch[epoch] for epoch in epochs)]
             np.testing.assert_allclose([each.value for each in judged], expected, rtol=2e-3, atol=2e-6)
         assert max(abs(values[0]) for values in self.found) > 1e-3, "a slope that says something"
         if self._critic:
-            self._critic.assert_slopes(self.evaluations[1:])
+            self._critic.assert_slopes(evaluations[1:])
+        else:
+            assert not any(evaluation.critic_slope.known for evaluation in evaluations[1:])
 
-    def assert_rates(self, choices, scheduled):
-        """Check that every step of update n had the rate scheduled(n) times the scale, and how many there were."""
-        assert [len(rates) for rates in self.rates] == [epochs * self._minibatches for epochs, _ in choices]
-        for number, (rates, (_, lr_scale)) in enumerate(zip(self.rates, choices, strict=True)):
-            np.testing.assert_allclose(rates, scheduled(number) * lr_scale, rtol=1e-6)
+
+def _flat(values):
+    values = values.detach() if hasattr(values, "detach") else values
+    return np.asarray(values, np.float64).ravel()
 
 
 def assert_equal_bit_for_bit(states):
@@ -284,17 +251,8 @@ def assert_equal_bit_for_bit(states):
         assert len(mine) == len(own)
         for pair in zip(mine, own, strict=True):
             assert_equal_bit_for_bit(pair)
-    elif hasattr(own, "numpy"):
-        np.testing.assert_array_equal(mine.detach().numpy(), own.detach().numpy())
     else:
-        assert mine == own
-
-
-def held_copies(engine, parameters):
-    """Return how many copies of the policy the engine holds."""
-    evaluator = engine._evaluator
-    held = [] if evaluator.start is None else [evaluator.start, *evaluator.marked.values()]
-    return sum(each.numel() for copy in held for _, each in copy) / sum(each.numel() for each in parameters)
+        np.testing.assert_array_equal(*(each.detach() if hasattr(each, "detach") else each for each in states))
 
 
 SHORTENING = {"name": "hindsight", "distance": 1e-9}

@@ -1,5 +1,4 @@
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,12 +8,12 @@ pytest.importorskip("ray.rllib", reason="needs the environment of rllib: make te
 import ray
 import recording
 import torch
+from hosts.rllib import RLlib
 from ray.rllib.algorithms.appo import APPOConfig
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
-from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
 from ray.tune import register_env
-from recording import Counting, Recorder, counting_means, import_afresh
+from recording import Counting, Recorder, Scripted, counting_means
 
 from adept.hindsight.estimates import Estimate
 from adept.integrations.rllib import advice, attach
@@ -191,7 +190,7 @@ def weights(algorithm):
 
 
 @on_a_cluster
-def test_monitoring_changes_nothing_and_the_slope_is_that_of_the_batch(capsys):
+def test_an_algorithm_is_monitored_without_a_change_and_prints_its_advice(capsys):
     plain = config(epochs=3, lr=0.01, runners=0).build_algo()
     train(plain, 3)
     own = {name: value.clone() for name, value in weights(plain).items()}
@@ -203,20 +202,10 @@ def test_monitoring_changes_nothing_and_the_slope_is_that_of_the_batch(capsys):
     (seen,) = on_learners(algorithm, lambda learner: learner.seen)
     recording.assert_equal_bit_for_bit((weights(algorithm), own))
     said = f"adept: {advice(algorithm)}\n"
-    (held,) = on_learners(algorithm, copies)
     algorithm.stop()
     assert capsys.readouterr().out.endswith(said)
-    assert seen["evaluations"][0] is None
     assert seen["evaluations"][1:] == pytest.approx(seen["slopes"], rel=1e-3, abs=1e-6)
-    assert max(map(abs, seen["slopes"])) > 1e-3, "a slope that says something"
-    names = {"adept/slope_z", "adept/update_gain", "adept/gain/1", "adept/gain/2", "adept/epochs"}
-    assert names < results[-1].keys()
-    assert results[-1]["adept/gain/3"] == results[-1]["adept/update_gain"], "the last epoch is the update"
-    assert held == 1 + 2
-
-
-def copies(learner):
-    return recording.held_copies(learner.engine, list(learner._evaluated_modules.parameters()))
+    assert {"adept/slope_z", "adept/update_gain", "adept/gain/2", "adept/epochs"} < results[-1].keys()
 
 
 @on_a_cluster
@@ -224,7 +213,7 @@ def test_the_lr_scale_multiplies_the_scheduled_rate_and_control_resumes(tmp_path
     """The rate falls from 0.01 to 0 within ten batches, each four episodes of 8 steps and a row: 9 minibatches of 4."""
     choices = [(2, 1.0), (1, 3.0), (3, 0.5), (2, 1.0)]
     settings = config(lr=[[0, 0.01], [10 * STEPS * RUNNERS, 0.0]], runners=0, episode=8)
-    algorithm = attach(settings.copy(), recording.Scripted(choices), verbose=0).build_algo()
+    algorithm = attach(settings.copy(), Scripted(choices), verbose=0).build_algo()
     algorithm.learner_group.foreach_learner(spied)
     train(algorithm, 2)
     (seen,) = on_learners(algorithm, lambda learner: learner.seen)
@@ -233,7 +222,7 @@ def test_the_lr_scale_multiplies_the_scheduled_rate_and_control_resumes(tmp_path
     for number, (rates, (epochs, lr_scale)) in enumerate(zip(seen["rates"], choices, strict=False)):
         assert len(rates) == 9 * epochs
         assert rates == pytest.approx([0.01 * (1 - number / 10) * lr_scale] * len(rates))
-    resumed = attach(settings, recording.Scripted(choices), verbose=0).build_algo()
+    resumed = attach(settings, Scripted(choices), verbose=0).build_algo()
     resumed.restore_from_path(path)
     resumed.learner_group.foreach_learner(spied)
     train(resumed, 1)
@@ -270,7 +259,7 @@ def test_two_learners_have_one_choice_and_one_lr_scale():
 
 @on_a_cluster
 def test_the_guard_ends_the_update_of_two_learners_together():
-    guarded = recording.Scripted([(3, 1.0)], kl_stop=1e-9)
+    guarded = Scripted([(3, 1.0)], kl_stop=1e-9)
     algorithm = attach(config(learners=2, lr=0.01, runners=0, episode=8), guarded, verbose=0).build_algo()
     done, results = train(algorithm, 2)
     algorithm.stop()
@@ -279,235 +268,111 @@ def test_the_guard_ends_the_update_of_two_learners_together():
     assert all(result["adept/epochs_done"] <= 1.0 for result in results)
 
 
-def learner(scheduler=None, **options):
-    """Return a learner on its own, which needs no cluster."""
-    torch.set_num_threads(1)
-    settings = config(epochs=3, lr=0.01).environment(Counting)
-    return attach(settings, scheduler, verbose=0, **{"gains_every": 1, **options}).build_learner(env=Counting())
+@pytest.mark.parametrize(("planned", "ends"), [(0, [11, 21]), (31, [11, 21]), (5, [2, 4])])
+def test_epochs_of_uneven_batches_are_whole(planned, ends, tmp_path):
+    """41 rows in minibatches of 4: three epochs are 124 rows. Of 5 planned minibatches an epoch is 5/3."""
+    run = RLlib(tmp_path, "learner", None, gains_every=1, settings={"rows": 41, "planned": planned})
+    after = []
+    run.after_steps(lambda *_: after.append(run.take()))
+    run.run(1)
+    assert len(after) == (planned or 31)
+    assert (run.logged("adept/epochs"), run.logged("adept/epochs_done")) == ([3.0], [3.0])
+    marked = run.engine._evaluator.marked
+    assert sorted(marked) == [1, 2]
+    for epoch, step in zip((1, 2), ends, strict=True):
+        recording.assert_equal_bit_for_bit(([copy for _, copy in marked[epoch]], after[step - 1]))
 
 
-class Updates:
-    """Updates of a learner on batches with known rows; keeps the parameters after each of its optimiser's steps."""
-
-    def __init__(self, learner, *, rows=40, minibatch=MINIBATCH, epochs=3, planned=0):
-        self.learner, self.rows, self.made = learner, rows, 0
-        self.sizes = {"minibatch_size": minibatch, "num_epochs": epochs, "num_total_minibatches": planned}
-        (self.module,) = (module.unwrapped() for _, module in learner.module.items())
-        self.steps = []
-        learner.get_optimizer().register_step_post_hook(lambda *_: self.steps.append(self.taken()))
-
-    def taken(self):
-        return [parameter.detach().clone() for parameter in self.module.parameters()]
-
-    def log_probs(self):
-        with torch.no_grad():
-            logits = self.module.forward_train({"obs": self.columns["obs"]})["action_dist_inputs"]
-        return torch.log_softmax(logits, 1).gather(1, self.columns["actions"][:, None]).flatten()
-
-    def values(self):
-        with torch.no_grad():
-            return self.module.compute_values({"obs": self.columns["obs"]}).flatten()
-
-    def columns_of(self, number):
-        drawn = torch.Generator().manual_seed(number)
-        self.columns = {
-            "obs": 2 * torch.rand(self.rows, 3, generator=drawn) - 1,
-            "actions": torch.randint(2, (self.rows,), generator=drawn),
-            "advantages": torch.randn(self.rows, generator=drawn),
-            "value_targets": torch.randn(self.rows, generator=drawn),
-            "vf_preds": torch.zeros(self.rows),
-        }
-        with torch.no_grad():
-            self.columns["action_dist_inputs"] = self.module.forward_train(self.columns)["action_dist_inputs"]
-        self.columns["action_logp"] = self.log_probs()
-        return dict(self.columns)
-
-    def update(self):
-        """Make one update; return what the learner logs of it."""
-        self.made += 1
-        batch = MultiAgentBatch({"default_policy": SampleBatch(self.columns_of(self.made))}, env_steps=self.rows)
-        self.steps.clear()
-        found = self.learner.update(batch=batch, shuffle_batch_per_epoch=True, **self.sizes)["__all_modules__"]
-        return self._numbers(found)
-
-    def logged_again(self):
-        """Return what the learner logs at the end of an update."""
-        self.learner.after_gradient_based_update(timesteps={})
-        return self._numbers(self.learner.metrics.reduce()["__all_modules__"])
-
-    def _numbers(self, logged):
-        return {name: float(value.peek()) for name, value in logged.items() if name.startswith("adept/")}
-
-
-@pytest.mark.parametrize("minibatch", [4, 40])
-def test_an_epochs_gain_is_that_of_the_parameters_at_its_end(minibatch):
-    """40 rows: an epoch is 10 minibatches of 4, or one of 40."""
-    monitoring = learner()
-    updates = Updates(monitoring, minibatch=minibatch)
-    oracle = recording.Oracle(
-        monitoring.engine,
-        monitoring.get_optimizer(),
-        40 // minibatch,
-        updates.module.parameters(),
-        updates.log_probs,
-        lambda: updates.columns["advantages"],
-        (
-            [*updates.module.vf.parameters(), *updates.module.encoder.critic_encoder.parameters()],
-            updates.values,
-            lambda: updates.columns["value_targets"],
-        ),
-    )
-    for _ in range(4):
-        updates.update()
-    assert [sorted(evaluation.gain_by_epoch) for evaluation in oracle.evaluations[1:]] == [[1, 2, 3]] * 3
+def test_one_minibatch_may_be_an_epoch(tmp_path):
+    run = RLlib(tmp_path, "learner", None, gains_every=1, settings={"minibatch": 40})
+    oracle = recording.Oracle(run)
+    run.run(4)
     oracle.assert_evaluations()
 
 
-@pytest.mark.parametrize(("planned", "ends"), [(0, [11, 21]), (31, [11, 21]), (5, [2, 4])])
-def test_epochs_of_uneven_batches_are_whole(planned, ends):
-    """41 rows in minibatches of 4: three epochs are 124 rows. Of 5 planned minibatches an epoch is 5/3."""
-    monitoring = learner()
-    updates = Updates(monitoring, rows=41, planned=planned)
-    logged = updates.update()
-    assert len(updates.steps) == (planned or 31)
-    assert (logged["adept/epochs"], logged["adept/epochs_done"]) == (3.0, 3.0)
-    waypoints = monitoring.engine._evaluator.marked
-    assert sorted(waypoints) == [1, 2]
-    for epoch, step in zip((1, 2), ends, strict=True):
-        recording.assert_equal_bit_for_bit(([copy for _, copy in waypoints[epoch]], updates.steps[step - 1]))
-
-
-def test_the_guard_ends_the_update_of_one_learner_after_the_epoch():
-    guarded = learner(recording.Scripted([(3, 1.0)], kl_stop=1e-9))
-    updates = Updates(guarded)
-    for _ in range(2):
-        logged = updates.update()
-        assert len(updates.steps) == 10
-        assert (logged["adept/epochs"], logged["adept/epochs_done"]) == (3.0, 1.0)
-
-
-def test_the_guards_divergence_is_that_of_the_rows_in_the_batch():
+def test_the_guards_divergence_is_that_of_the_rows_in_the_batch(tmp_path):
     """RLlib shuffles the batch in place; mean[r - 1 - ln r] is of each row's own log-probabilities."""
-    guarded = learner(recording.Scripted([(3, 1.0)], kl_stop=10.0))
-    updates = Updates(guarded)
-    seen, expected, stops = [], [], guarded.engine.stops
+    run = RLlib(tmp_path, "learner", Scripted([(3, 1.0)], kl_stop=10.0))
+    seen, expected, stops = [], [], run.engine.stops
 
     def spy(kl):
         seen.append(kl)
-        change = (updates.log_probs() - updates.columns["action_logp"]).double()
+        change = (run.log_probs() - run.columns["action_logp"]).double()
         expected.append(float((change.exp() - 1 - change).mean()))
         return stops(kl)
 
-    guarded.engine.stops = spy
-    updates.update()
+    run.engine.stops = spy
+    run.run(1)
     assert seen == pytest.approx(expected, rel=1e-3)
     assert len(seen) == 2
 
 
-def test_a_loaded_state_is_not_judged_as_an_update():
-    monitoring = learner()
-    updates = Updates(monitoring)
-    state = monitoring.get_state()
-    updates.update()
-    assert "adept/slope_z" in updates.update()
-    monitoring.set_state(state)
-    assert "adept/slope_z" not in updates.update()
-    assert "adept/slope_z" in updates.update()
-
-
-def test_an_update_after_a_failed_one_is_made_with_its_own_batch(monkeypatch):
-    failing = learner()
-    updates = Updates(failing)
+def test_an_update_after_a_failed_one_is_made_with_its_own_batch(tmp_path, monkeypatch):
+    run = RLlib(tmp_path, "learner", None)
 
     def failure(*_, **__):
         raise RuntimeError("no choice")
 
     with monkeypatch.context() as patched:
-        patched.setattr(failing.engine, "step", failure)
+        patched.setattr(run.engine, "step", failure)
         with pytest.raises(RuntimeError, match="no choice"):
-            updates.update()
+            run.run(1)
     seen = []
-    monkeypatch.setattr(failing, "_update", lambda batch: seen.append(batch) or ({}, {}, {}))
-    updates.update()
-    own = {tuple(row) for row in updates.columns["obs"].tolist()}
+    monkeypatch.setattr(run.learner, "_update", lambda batch: seen.append(batch) or ({}, {}, {}))
+    run.run(1)
+    own = {tuple(row) for row in run.columns["obs"].tolist()}
     assert {tuple(row) for batch in seen for row in batch["default_policy"]["obs"].tolist()} == own
 
 
-def test_the_slope_of_several_learners_is_logged_as_a_rule_is_given_it(monkeypatch):
+def test_the_slope_of_several_learners_is_logged_as_a_rule_is_given_it(tmp_path, monkeypatch):
     """Errors of a mean fall as the root of n, and the degrees of freedom add up."""
-    monitoring = learner()
-    updates = Updates(monitoring)
-    updates.update()
-    updates.update()
-    own = monitoring.engine.metrics()
-    monkeypatch.setattr(type(monitoring), "distributed", True)
-    monkeypatch.setattr(monitoring, "_summed", lambda values: [4 * value for value in values])  # four that see the same
-    before = monitoring.engine.feedback
-    monitoring.engine.feedback = pooled = monitoring._pooled(before)
+    run = RLlib(tmp_path, "learner", None, gains_every=1)
+    run.run(2)
+    learner, before = run.learner, run.engine.feedback
+    monkeypatch.setattr(type(learner), "distributed", True)
+    monkeypatch.setattr(learner, "_summed", lambda values: [4 * value for value in values])  # four that see the same
+    run.engine.feedback = pooled = learner._pooled(before)
     for name in ("slope", "critic_slope", "update_gain"):
         mine, all_four = getattr(before, name), getattr(pooled, name)
-        assert all_four == Estimate(
-            pytest.approx(mine.value), pytest.approx(mine.error / 2), pytest.approx(4 * mine.freedom)
-        )
+        expected = pytest.approx(mine.value), pytest.approx(mine.error / 2), pytest.approx(4 * mine.freedom)
+        assert all_four == Estimate(*expected)
     assert (pooled.kl, pooled.epochs_done, pooled.stopped) == (pytest.approx(before.kl), 3, False)
     assert set(pooled.gain_by_epoch) == set(before.gain_by_epoch)
     assert set(pooled.gain_by_length) == {0.5, 1.5, 2.0}
-    logged = updates.logged_again()
+    learner.after_gradient_based_update(timesteps={})
+    logged = run.numbers(learner.metrics.reduce()["__all_modules__"])
     assert logged["adept/slope_z"] == pytest.approx(pooled.slope.z)
-    assert logged["adept/update_gain"] == pytest.approx(own["adept/update_gain"])
-    monkeypatch.setattr(monitoring, "_summed", lambda values: [0.0 * value for value in values])
-    assert monitoring._pooled(None) is None
+    assert logged["adept/update_gain"] == pytest.approx(before.update_gain.value)
+    monkeypatch.setattr(learner, "_summed", lambda values: [0.0 * value for value in values])
+    assert learner._pooled(None) is None
 
 
-def test_a_lr_scale_of_its_own_moves_the_critic_alone():
-    updates = Updates(learner(recording.Scripted(recording.CRITIC_ALONE)))
-    critic = [*updates.module.vf.parameters(), *updates.module.encoder.critic_encoder.parameters()]
-    own = {id(parameter) for parameter in critic}
-    actor = [parameter for parameter in updates.module.parameters() if id(parameter) not in own]
-    recording.assert_only_the_critic_moves(updates.update, actor, critic)
-
-
-def test_a_controller_knows_how_blind_the_critic_is():
+def test_a_rule_knows_how_blind_the_critic_is(tmp_path):
     """RLlib's batches lack the critic's predictions, so that it is asked for them; the newest counts a fifth."""
-    judged = learner("hindsight")
-    updates = Updates(judged)
-    expected = []
+    run, expected = RLlib(tmp_path, "learner", "hindsight"), []
     for number in (1, 2, 3):
-        columns = updates.columns_of(number)
-        errors = columns["value_targets"] - updates.values()
+        columns = run.columns_of(number)
+        errors = columns["value_targets"] - run.values()
         expected.append(1 - float(errors.var() / columns["value_targets"].var()))
-        updates.update()
-    known = judged.engine.rule.state_dict()["state"]["explained"]
+        run.run(1)
+    known = run.engine.rule.state_dict()["state"]["explained"]
     assert known == pytest.approx(0.8 * expected[1] + 0.2 * expected[2], rel=1e-4), "the first rollout judges no update"
 
 
-def test_other_algorithms_are_refused(recorder):
+def test_other_algorithms_are_refused():
     with pytest.raises(ValueError, match=r"got APPOConfig, .*PPOConfig .*is needed: build one"):
-        attach(APPOConfig(), recorder)
+        attach(APPOConfig())
 
 
-def test_the_old_api_stack_is_refused(recorder):
+def test_the_old_api_stack_is_refused():
     old = PPOConfig().api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
     with pytest.raises(ValueError, match=r"old API stack .*leave out config.api_stack"):
-        attach(old, recorder)
+        attach(old)
 
 
-def test_a_learner_class_that_takes_no_scheduler_is_refused(recorder):
+def test_a_learner_class_that_takes_no_scheduler_is_refused():
     class Own(PPOTorchLearner):
         pass
 
     with pytest.raises(ValueError, match=r"learner class is Own, .*derive it from"):
-        attach(PPOConfig().learners(learner_class=Own), recorder)
-
-
-def test_unsupported_versions_are_refused(monkeypatch):
-    monkeypatch.setattr("importlib.metadata.version", lambda package: "2.10.0")
-    with pytest.raises(ImportError, match=r"ray 2.10.0 .*>=2.60,<2.61: pip install 'adept-rl\[rllib\]'"):
-        import_afresh("adept.integrations.rllib")
-
-
-def test_a_missing_framework_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    monkeypatch.setitem(sys.modules, "ray.rllib", None)
-    with pytest.raises(ImportError, match=r"pip install 'adept-rl\[rllib\]'"):
-        import_afresh("adept.integrations.rllib")
+        attach(PPOConfig().learners(learner_class=Own))

@@ -9,10 +9,10 @@ import yaml
 
 pytest.importorskip("stable_baselines3", reason="needs the extra sb3")
 
+from hosts.sb3 import ENVS, ROLLOUT, build
 from recording import Counting, Scripted
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv
-from test_sb3 import ENVS, ROLLOUT, build
 
 from adept.integrations.sb3 import AdeptCallback
 from adept.report.analysis import analyze

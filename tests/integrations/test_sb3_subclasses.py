@@ -7,11 +7,11 @@ import torch
 
 pytest.importorskip("stable_baselines3", reason="needs the extra sb3")
 
+from hosts.sb3 import ENVS, MINIBATCHES, ROLLOUT, STEPS, build
 from recording import Counting, Recorder
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv
-from test_sb3 import ENVS, MINIBATCHES, ROLLOUT, STEPS, build
 from torch import nn
 
 from adept.integrations.sb3 import AdeptCallback

@@ -26,7 +26,7 @@ def test_loading_a_checkpoint_executes_nothing(tmp_path: Path) -> None:
 
     (tmp_path / "checkpoint").mkdir()
     np.savez(tmp_path / "checkpoint" / "00000001.npz", values=np.array([Bomb()], dtype=object), allow_pickle=True)
-    with pytest.raises(ValueError, match="can be read"):
+    with pytest.raises(ValueError, match="can be used"):
         load_checkpoint(tmp_path)
     assert not (tmp_path / "exploded").exists()
 
@@ -128,10 +128,22 @@ def test_where_no_checkpoint_is_good_the_files_are_left_alone(tmp_path: Path, cu
     for file in (path / "checkpoint").glob("*.npz"):
         without("engine")(file)
     before = {file.name: file.read_bytes() for file in path.rglob("*") if file.is_file() and file.name != "status"}
-    with pytest.raises(ValueError, match=r"no checkpoint in .* can be continued .*left as they are"):
+    with pytest.raises(ValueError, match=r"no checkpoint in .* can be used .*left as they are"):
         run_one(small(), path, REFERENCE)
     after = {file.name: file.read_bytes() for file in path.rglob("*") if file.is_file() and file.name != "status"}
     assert after == before
+
+
+def test_a_folder_in_the_place_of_a_checkpoint_is_refused_before_anything_is_changed(tmp_path: Path, cut: Path) -> None:
+    path = tmp_path / "run"
+    os.system(f"cp -r {cut} {path}")
+    newest = max((path / "checkpoint").glob("*.npz"))
+    newest.unlink()
+    newest.mkdir()
+    before = (path / "iterations.csv").read_bytes()
+    with pytest.raises(ValueError, match=r"npz is a folder, in the place of a file; remove it"):
+        run_one(small(), path, REFERENCE)
+    assert (path / "iterations.csv").read_bytes() == before
 
 
 def test_rows_that_are_missing_are_made_again_from_an_older_checkpoint(
@@ -209,7 +221,7 @@ def test_checkpoints_and_rows_of_another_seed_are_not_taken_as_ones_own(tmp_path
     shutil.copy(tmp_path / "theirs" / "iterations.csv", tmp_path / "mine")
     with pytest.raises(ValueError, match="it was saved by a run of another configuration"):
         run_one(mine, tmp_path / "mine", REFERENCE)
-    with pytest.raises(ValueError, match=r"no checkpoint in .* can be read"):
+    with pytest.raises(ValueError, match=r"no checkpoint in .* can be used"):
         evaluate(tmp_path / "mine", episodes=1)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import os
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import IO
@@ -46,6 +48,27 @@ def test_packed_text_inflates_within_its_limit(tmp_path: Path) -> None:
         read_gzip(tmp_path / "cut.gz")
     (tmp_path / "good.gz").write_bytes(gzip.compress(b"text"))
     assert read_gzip(tmp_path / "good.gz") == "text"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"iteration\n" + b"1\n" * 2**21, "2097152 rows"), (b"1," * 2**23 + b"\n", "a line of 1,048,576 bytes or more")],
+    ids=["many short lines", "one long line"],
+)
+def test_a_table_takes_no_more_memory_than_its_numbers(tmp_path: Path, content: bytes, message: str) -> None:
+    """4 MiB of lines were 120 MiB of text objects; 8 bytes a cell are 16 MiB, twice while they are copied."""
+    (tmp_path / "iterations.csv").write_bytes(content)
+    code = (
+        "import resource, sys\nfrom pathlib import Path\nfrom adept.runs.records import read_columns\n"
+        "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (used + 80 * 2**20,) * 2)\n"
+        "try: print(len(read_columns(Path(sys.argv[1]))['iteration']), 'rows')\n"
+        "except ValueError as error: print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "iterations.csv")], capture_output=True, text=True
+    )
+    assert message in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("text", ["9" * 400, "-" + "9" * 400, "1e400", "NaN", "-Infinity", "[[1e999]]"])

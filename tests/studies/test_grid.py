@@ -98,7 +98,7 @@ def test_paths_of_cells():
     [
         ("seeds = 2", "seeds = [1, 1]", "seed 1 twice"),
         ("seeds = 2", "seeds = 0", "seeds must be between 1 and 100,000"),
-        ("seeds = 2", "seeds = true", "seeds must be a list"),
+        ("seeds = 2", "seeds = true", "must be a list, got True"),
         ("seeds = 2", "seedz = 2", "did you mean 'seeds'"),
         ("seeds = 2", "seeds = 2\nuntil = -1", "until must be"),
         ("seeds = 2", "seeds = 2\nuntil = 10", "less than one rollout"),

@@ -114,7 +114,7 @@ def test_a_failing_task_is_retried_by_ray_then_marked(cluster, tmp_path):
     (blocked / "00000005.npz").write_bytes(b"damaged")
     results = run_study(study, folder, RayEngine(cluster.address, retries=1, cpus=0.5), SETTINGS)
     assert results.counts() == {"done": 1, "running": 0, "interrupted": 0, "failed": 1, "missing": 0}
-    assert "can be continued" in results.cell("fixed-2", TASK, 1).error
+    assert "can be used" in results.cell("fixed-2", TASK, 1).error
 
 
 def test_stopping_saves_what_is_under_way(cluster, tmp_path):

@@ -18,7 +18,7 @@ from adept.config import Execution
 from adept.extras import require
 from adept.options import Positional
 from adept.report.power import can_show_a_winner, seeds_needed, smallest_p
-from adept.runs.imports import named_environments, named_schedulers
+from adept.runs.imports import named_code
 from adept.runs.records import STATES
 from adept.studies.driver import check_continuation, run_study
 from adept.studies.engines import Engine
@@ -175,12 +175,11 @@ def status(options: StatusOptions) -> dict[str, Any]:
 def status_of(results: StudyResults) -> dict[str, Any]:
     """Return how a study stands, as one JSON-safe object."""
     study = results.study
-    grid: dict[str, dict[str, dict[str, int]]] = {}
-    for method in study.methods:
-        grid[method.name] = {}
-        for task in study.tasks:
-            found = Counter(cell.state for cell in results.cells if (cell.method, cell.task) == (method.name, task))
-            grid[method.name][task] = {state: found[state] for state in STATES}
+    found = Counter((cell.method, cell.task, cell.state) for cell in results.cells)
+    grid = {
+        method.name: {task: {state: found[method.name, task, state] for state in STATES} for task in study.tasks}
+        for method in study.methods
+    }
     return {
         "study": study.name,
         "winner": winner(study),
@@ -236,8 +235,7 @@ def show_status(results: StudyResults) -> None:
 def dry_run(results: StudyResults, workers: int, trust: bool = False, *, quiet: bool = False) -> dict[str, Any]:
     """Print the cells with what they have left to do; return the same as one JSON-safe object."""
     estimates = estimate(results)
-    configs = [cell.config for cell in results.cells]
-    named = sorted({name for one in configs for name in (*named_schedulers(one), *named_environments(one))})
+    named = sorted({name for cell in results.cells for name in named_code(cell.config)})
     left = [each for each in estimates if each.steps]
     seconds = math.fsum(each.seconds for each in left)
     flops = None if any(each.flops is None for each in left) else math.fsum(each.flops or 0.0 for each in left)

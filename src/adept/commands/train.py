@@ -16,7 +16,7 @@ from adept.options import Metavar, check_names
 from adept.presets import preset
 from adept.rules import RULES, rule_options
 from adept.runs.advice import read_advice
-from adept.runs.imports import import_named, named_environments, named_schedulers
+from adept.runs.imports import import_named, named_code, named_schedulers
 from adept.runs.records import CHECKPOINT_SECONDS, run_path
 from adept.schedulers import scheduler_class, scheduler_options
 from adept.terminal import duration, make_console, warn
@@ -80,7 +80,13 @@ def run(words: list[str]) -> int:
     default = TrainOptions(default_config(words))
     docs = knob_docs(default.config.scheduler)
     options = parse(
-        TrainOptions, "train", words, default, description, docs=docs, hidden=() if docs else ("scheduler_options",)
+        TrainOptions,
+        "train",
+        words,
+        default,
+        description=description,
+        docs=docs,
+        hidden=() if docs else ("scheduler_options",),
     )
     with loading("PyTorch"):
         from adept.runs.panel import Screen, result_table
@@ -120,7 +126,7 @@ def check(options: TrainOptions) -> None:
     from adept.studies.estimate import expected_epochs, rate_for
 
     config = options.config
-    import_named([*named_schedulers(config), *named_environments(config)])
+    import_named(named_code(config))
     warnings = check_run(config, options.execution)
     if options.track == "wandb":
         require("wandb", "wandb")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import metadata
 from typing import Any
 
+from adept.engine import Engine
 from adept.extras import MissingExtra, require
+from adept.hindsight.evaluation import ModuleWeights, Rows
 from adept.rules import Settings
 
 
@@ -46,13 +48,10 @@ class LRScale:
     larger rate where steps are proportional to it, as Adam's are.
     """
 
-    def __init__(
-        self, optimizer: Any, after: Callable[[], None] | None = None, *, critic_params: Sequence[Any] = ()
-    ) -> None:
+    def __init__(self, optimizer: Any, *, critic_params: Sequence[Any] = ()) -> None:
         self.settings = Settings(1)
         self.count = 0
         """steps that the optimiser made"""
-        self._after_step = after
         self._scheduled: list[Any] = []
         self._critic_params = tuple(critic_params)
         self._lengthened: list[tuple[Any, Any]] = []
@@ -86,8 +85,6 @@ class LRScale:
             for parameter, before in self._lengthened:
                 parameter.data.sub_(before).mul_(longer).add_(before)
             self._lengthened = []
-        if self._after_step is not None:
-            self._after_step()
 
     def _put_back(self) -> None:
         for group, scheduled in zip(self._optimizer.param_groups, self._scheduled, strict=False):
@@ -119,6 +116,18 @@ def own_parameters(module: Any, *others: Any) -> list[Any]:
 def learning_rate(optimizer: Any) -> float:
     """Return the largest learning rate of a PyTorch optimiser's groups."""
     return max(float(group["lr"]) for group in optimizer.param_groups)
+
+
+def mean(values: Iterable[float]) -> float | None:
+    """Return the mean of the returns of episodes; None where none ended."""
+    known = [float(value) for value in values]
+    return sum(known) / len(known) if known else None
+
+
+def stops(engine: Engine, weights: ModuleWeights, rows: Rows) -> bool:
+    """Say whether the rule's guard ends the update at the policy at hand, which is asked without leaving a trace."""
+    with weights.current():
+        return engine.stops(rows.divergence())
 
 
 @contextmanager

@@ -40,14 +40,16 @@ SCHEDULER = "adept_scheduler"
 def attach(config: PPOConfig, scheduler: Any = None, *, verbose: int = 1, **options: Any) -> PPOConfig:
     """Evaluate the updates of the algorithm that this config builds, and set them if asked to; return the config.
 
-    Without a scheduler the training does not change. A rule (`"hindsight"` or `"kl-rate"`) sets
-    epochs and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `monitor`,
-    `gains_every` and `rows` (docs/integrations.md).
+    docs/integrations.md lists what `scheduler` and `options` may be.
 
     `advice(algorithm)` returns the advice; `algorithm.stop` prints it unless `verbose=0`. `num_epochs` is a
     rule's starting point, and without effect with a bandit, whose reward is the mean value target over the rows
     of the loss, of all trained modules and all learners. The state is part of every learner's. Results have
     `learners/__all_modules__/adept/…`.
+
+    With several learners the advice is that of the first one and its rows alone; logs and rules use the rows of all. An
+    epoch is then its share of RLlib's fixed number of minibatches. Several modules share K. Numbers that an update did
+    not measure are logged as `nan`. RLlib's adaptive `kl_coeff` depends on K.
 
     A learner class of your own must derive from `AdeptLearner`. Call it before `config.build_algo`.
     """
@@ -136,7 +138,8 @@ class AdeptLearner(PPOTorchLearner):
         batch, engine = self._make_batch_if_necessary(training_data), self.engine
         rows = engine.rollout(lambda: self._rows(batch))
         reward = self._mean_return(batch) if engine.needs_reward else None
-        settings = engine.step(rows, reward=reward)
+        rate = max(contract.learning_rate(optimizer) for optimizer in self._named_optimizers.values())
+        settings = engine.step(rows, reward=reward, learning_rate=rate)
         epochs = settings.epochs if engine.controls else num_epochs
         for lr_scale in self._lr_scales:
             lr_scale.settings = settings

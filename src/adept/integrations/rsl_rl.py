@@ -28,14 +28,14 @@ STATE = "adept_state"
 def attach(runner: OnPolicyRunner, scheduler: Any = None, *, verbose: int = 1, **options: Any) -> OnPolicyRunner:
     """Evaluate the updates of this runner on the next rollout, and set them if asked to; return the runner.
 
-    Without a scheduler the training does not change. A rule (`"hindsight"` or `"kl-rate"`) sets
-    epochs and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `monitor`,
-    `gains_every` and `rows` (docs/integrations.md).
+    docs/integrations.md lists what `scheduler` and `options` may be.
 
     `runner.adept.advice()` returns the advice; `runner.learn` prints it at its end unless `verbose=0`. A rule
-    replaces rsl_rl's own KL rule (`schedule="adaptive"`): the learning rate is the configured one times the scale.
-    With a bandit the KL rule stays. The reward of bandits is the mean of the storage's returns. The state is the entry
-    `adept_state` of checkpoints; the runner's logger gets `adept/…`.
+    replaces rsl_rl's own KL rule (`schedule="adaptive"`): the learning rate is the configured one, or that of a loaded
+    checkpoint, times the scale. With a bandit the KL rule stays. The reward of bandits is the mean of the storage's
+    returns. The state is the entry `adept_state` of checkpoints, and
+    `runner.load(path, load_cfg={…, "adept_state": False})` leaves it out; the runner's logger gets `adept/…`. Recurrent
+    policies are evaluated on whole sequences, without their critic.
 
     Call it once, before `runner.load` and `runner.learn`.
     """
@@ -88,7 +88,12 @@ class _Attached:
         before = self._lr_scale.count
         reward = float(algorithm.storage.returns.double().mean()) if engine.needs_reward else None
         rows = engine.rollout(self._rollout)
-        settings = engine.step(rows, reward=reward)
+        settings = engine.step(
+            rows,
+            reward=reward,
+            learning_rate=contract.learning_rate(algorithm.optimizer),
+            score=contract.mean(self.runner.logger.rewbuffer),
+        )
         self._rows = rows if engine.kl_stop is not None else None
         if engine.controls:
             algorithm.num_learning_epochs, self._lr_scale.settings = settings.epochs, settings
@@ -113,15 +118,11 @@ class _Attached:
                 if rest or epoch == num_epochs:
                     continue
                 self.engine.mark(epoch)
-                if self._rows is not None and self.engine.stops(self._divergence(self._rows)):
+                if self._rows is not None and contract.stops(self.engine, self._weights, self._rows):
                     self.runner.alg.num_learning_epochs = epoch  # PPO divides the sums of its losses by it
                     return
 
         return generator
-
-    def _divergence(self, rows: Rows) -> float:
-        with self._weights.current():  # sampling does not move the generators
-            return rows.divergence()
 
     def _rollout(self) -> Rows:
         storage, actor = self.runner.alg.storage, self.runner.alg.get_policy()

@@ -40,20 +40,15 @@ def mean_return(model: Any) -> float:
     return mean
 
 
-def _score(model: Any) -> float | None:
-    """Return the mean return of the last episodes, once one ended."""
-    returns = [episode["r"] for episode in model.ep_info_buffer or ()]
-    return float(sum(returns)) / len(returns) if returns else None
-
-
 class AdeptCallback(BaseCallback):
     """Evaluate every update on the next rollout, and set epochs and learning rate of the next one if asked to.
 
     `AdeptCallback()` changes nothing and prints advice at the end. `AdeptCallback("hindsight")` sets epochs and a
     factor on the learning rate; `AdeptCallback("ucb")` or another bandit sets the epochs. Works with PPO, MaskablePPO,
-    RecurrentPPO and the PPO of sbx. The state is saved with the model. Outside of updates the model has its own
+    RecurrentPPO and the PPO of sbx; not as the child of another callback, and control of sbx not with `target_kl`. The
+    state is saved with the model; `del model.adept_state` resets it. Outside of updates the model has its own
     `n_epochs`, `lr_schedule` and `target_kl`. docs/integrations.md lists what is logged; as with SB3's own `train/…`,
-    numbers of the last update of a `learn` are recorded but not dumped.
+    numbers of the last update of a `learn` are recorded but not dumped. RecurrentPPO is evaluated on whole rollouts.
 
     Several calls of `learn` with one callback and one model are one run. With another model another run begins: advice
     is of that one alone, and a rule given as data starts afresh, or from the state that the model carries. A rule
@@ -134,7 +129,8 @@ class AdeptCallback(BaseCallback):
         self._carried_out = True
         rows = self.engine.rollout(lambda: rows_of(model, self.engine))
         rate = float(model.lr_schedule(1 - model.num_timesteps / model._total_timesteps))  # as `train` will have it
-        self.engine.step(rows, reward=reward, learning_rate=rate, score=_score(model))
+        score = contract.mean(episode["r"] for episode in model.ep_info_buffer or ())
+        self.engine.step(rows, reward=reward, learning_rate=rate, score=score)
         if self.engine.controls:
             self._kept = self.engine.rule, self.engine.state_dict()
             setattr(model, STATE, self._kept[1])

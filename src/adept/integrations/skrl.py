@@ -4,7 +4,9 @@ How an epoch's end is seen: `memory.sample` is called once per epoch, so that a 
 agents do not call it, and their rows are sequences: their updates are not evaluated, so that only bandits can choose.
 
 skrl's KL stop ends an epoch, not the update. Where a rule's guard used it, the epochs that are left get no
-minibatches. RPO perturbs the policy at each pass, so that skrl's KL is that of the perturbation: RPO has no guard.
+minibatches. RPO perturbs the policy at each pass, so that skrl's KL is that of the perturbation: RPO is evaluated with
+one perturbation for all passes, and has no guard. A preprocessor of observations learns its scale in the first update,
+which then has no guard.
 """
 
 from __future__ import annotations
@@ -31,13 +33,11 @@ AGENTS = (PPO, PPO_RNN, RPO, RPO_RNN)
 def attach(agent: Any, scheduler: Any = None, *, verbose: int = 1, **options: Any) -> Any:
     """Evaluate the updates of this agent on the next rollout, and set them if asked to; return the agent.
 
-    Without a scheduler the training does not change. A rule (`"hindsight"` or `"kl-rate"`) sets
-    epochs and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `monitor`,
-    `gains_every` and `rows` (docs/integrations.md).
+    docs/integrations.md lists what `scheduler` and `options` may be.
 
     `agent.adept.advice()` returns the advice; it is printed after the last update unless `verbose=0`. The reward of
     bandits is the mean GAE return, without the scaling of a value preprocessor. The state is the checkpoint module
-    `adept`; `adept/…` is tracked with the agent's data.
+    `adept`, which an agent without ADEPT skips; `adept/…` is tracked with the agent's data.
 
     The learning-rate scheduler makes `cfg.learning_epochs` steps after each update, whatever the choice.
     `KLAdaptiveLR` makes one step, with the KL of the first epoch; a rule takes its place, and it makes none.
@@ -106,7 +106,12 @@ class _Attached:
             self._explained = explained_variance(self._values, returns)
         if name == "advantages":
             rows = self.engine.rollout(self._rows) if self.engine.wants_rows else None
-            settings = self.engine.step(rows, reward=self._reward if self.engine.needs_reward else None)
+            settings = self.engine.step(
+                rows,
+                reward=self._reward if self.engine.needs_reward else None,
+                learning_rate=contract.learning_rate(agent.optimizer),
+                score=contract.mean(agent._track_rewards),
+            )
             self._sampled, self._cut = 0, False
             if self.engine.controls:
                 agent.cfg.learning_epochs, self._steps.settings = settings.epochs, settings

@@ -27,14 +27,16 @@ from tianshou.algorithm.modelfree.a2c import A2CTrainingStats  # noqa: E402
 def attach(algorithm: PPO, scheduler: Any = None, *, verbose: int = 1, **options: Any) -> PPO:
     """Evaluate the updates of this PPO on the next rollout, and set them if asked to; return the algorithm.
 
-    Without a scheduler the training does not change. A rule (`"hindsight"` or `"kl-rate"`) sets
-    epochs and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `monitor`,
-    `gains_every` and `rows` (docs/integrations.md).
+    docs/integrations.md lists what `scheduler` and `options` may be.
 
     `algorithm.adept.advice()` returns the advice; `run_training` prints it at its end unless `verbose=0`.
     `update_step_num_repetitions` of the trainer is a rule's starting point, and without effect with a bandit,
     whose reward is the mean of `batch.returns`, with `return_scaling` undone. The state is part of
-    `algorithm.state_dict()`; the trainer's logger gets `update/adept/…`. Call it once, before loading a checkpoint.
+    `algorithm.state_dict()`; the trainer's logger gets `update/adept/…`. Call it once, before loading a checkpoint. An
+    algorithm without ADEPT loads a checkpoint made with a rule or bandit after `del state["adept._extra_state"]`.
+
+    Inside a wrapper such as ICM attach to the wrapped algorithm; its numbers are then not logged. Returns and
+    advantages of GAIL are those of its discriminator.
     """
     if not isinstance(algorithm, PPO):
         raise ValueError(
@@ -100,10 +102,12 @@ class _Attached(torch.nn.Module):
         """Update as PPO does, with the choice for the number of repetitions and the factor of the learning rate."""
         (algorithm,) = self._owner
         engine = self.engine
-        engine.attach(repeat, self._weights, contract.learning_rate(algorithm.optim._optim))
+        rate = contract.learning_rate(algorithm.optim._optim)
+        engine.attach(repeat, self._weights, rate)
         self._load()
         rows = engine.rollout(lambda: self._rows(batch))
-        settings = engine.step(rows, reward=self._reward if engine.needs_reward else None)
+        reward = self._reward if engine.needs_reward else None
+        settings = engine.step(rows, reward=reward, learning_rate=rate)
         epochs, self._steps.settings = (settings.epochs, settings) if engine.controls else (repeat, Settings(repeat))
         own = type(batch)
         monitored = self._monitored(own, batch, rows if engine.kl_stop is not None else None)
@@ -169,9 +173,7 @@ class _Attached(torch.nn.Module):
             if self is batch and shuffle and steps.count > before:  # not a pass in order, which recomputes advantages
                 ended, before = ended + 1, steps.count
                 engine.mark(ended)
-                if rows is not None:
-                    with weights.current():
-                        stopped = engine.stops(rows.divergence())
+                stopped = rows is not None and contract.stops(engine, weights, rows)
             if stopped and self is batch and shuffle:
                 return iter(())
             return kind.split(self, size, shuffle=shuffle, merge_last=merge_last)  # type: ignore[attr-defined]

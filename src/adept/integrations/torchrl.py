@@ -29,9 +29,7 @@ from torchrl.trainers import LRSchedulerHook, Trainer, TrainerHookBase  # noqa: 
 def attach(trainer: Trainer, scheduler: Any = None, *, verbose: int = 1, **options: Any) -> Trainer:
     """Evaluate the updates of this trainer on the next rollout, and set them if asked to; return the trainer.
 
-    Without a scheduler the training does not change. A rule (`"hindsight"` or `"kl-rate"`) sets
-    epochs and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `monitor`,
-    `gains_every` and `rows` (docs/integrations.md).
+    docs/integrations.md lists what `scheduler` and `options` may be.
 
     `trainer.adept.advice()` returns the advice; `trainer.train` prints it at its end unless `verbose=0`. Advantages
     come from one extra pass of the trainer's value estimator before the epochs. The reward of bandits is the mean
@@ -40,7 +38,8 @@ def attach(trainer: Trainer, scheduler: Any = None, *, verbose: int = 1, **optio
     A learning rate that steps with the optimiser (`LRSchedulerHook(interval="optim")`) makes, after each batch, the
     steps that the trainer's own `num_epochs` would have made.
 
-    Call it once, after the other hooks are registered and before loading a checkpoint.
+    Call it once, after the other hooks are registered and before loading a checkpoint. If a rule's guard ends an
+    update, the remaining `pre_epoch` hooks still run. `target_net_updater` depends on K.
     """
     if not isinstance(trainer, Trainer) or not isinstance(trainer.loss_module, PPOLoss):
         raise ValueError(
@@ -108,7 +107,7 @@ class AdeptHook(TrainerHookBase):
         estimated = cache(lambda: self._estimated(batch))
         rows = engine.rollout(lambda: self._rows(estimated()))
         reward = self._mean_return(estimated()) if engine.needs_reward else None
-        settings = engine.step(rows, reward=reward)
+        settings = engine.step(rows, reward=reward, learning_rate=contract.learning_rate(trainer.optimizer))
         self._epochs_done, self._stopped = 0, False
         self._guarded = rows if engine.kl_stop is not None else None
         try:
@@ -229,8 +228,7 @@ class AdeptHook(TrainerHookBase):
         self._epochs_done += 1
         self.engine.mark(self._epochs_done)
         if self._guarded is not None and self._epochs_done < self.engine.settings.epochs:
-            with self._weights.current():
-                self._stopped = self.engine.stops(self._guarded.divergence())
+            self._stopped = contract.stops(self.engine, self._weights, self._guarded)
 
     def _log(self, batch: Any) -> dict[str, float]:
         return self._numbers

@@ -8,7 +8,13 @@ learning rate at each of them, and the same checkpoints, whatever the choices.
 
 How an update is evaluated: a row is a completion, its log-probability that of all its tokens, its advantage the
 trainer's. Completions of one prompt depend on each other and make a group, unless there is but one prompt. KL is that
-of whole completions, too. How a pass's end is seen: the next step of the plan begins, whose place in it is known.
+of whole completions, too: for long ones raise the distance and the limit, for example
+`{"name": "hindsight", "distance": 0.2, "kl_stop": 2}`. Completions with images are not evaluated. How a pass's end is
+seen: the next step of the plan begins, whose place in it is known.
+
+Resuming inside a generation batch goes on at its place in the plan; as without ADEPT its completions are made again,
+and no choice is credited with them. Refused: FSDP and DeepSpeed ZeRO-3, control with fp16 or any DeepSpeed, rules in
+several processes, and a `steps_per_generation` that is no multiple of `gradient_accumulation_steps`.
 """
 
 from __future__ import annotations
@@ -35,9 +41,7 @@ COMPLETIONS = 64
 def attach(trainer: Any, scheduler: Any = None, *, verbose: int = 1, rows: int = COMPLETIONS, **options: Any) -> Any:
     """Evaluate the updates of this trainer on the next generation, and set them if asked to; return the trainer.
 
-    Without a scheduler the training does not change. A rule (`"hindsight"` or `"kl-rate"`) sets
-    epochs and a factor on the learning rate, a bandit (`"ucb"`, `[10, 5, 1]`, …) the epochs. `options` are `monitor`,
-    `gains_every` and `rows` (docs/integrations.md).
+    docs/integrations.md lists what `scheduler` and `options` may be.
 
     `trainer.adept.advice()` returns the advice; it is printed at the end of training unless `verbose=0`. At most
     `rows` completions of a generation are used. Copies of the trainable parameters are kept on the host: one at all
@@ -60,7 +64,7 @@ def attach(trainer: Any, scheduler: Any = None, *, verbose: int = 1, rows: int =
     engine = Engine(scheduler, rows=rows, **{"host": "trl", **options})
     _check_parameters(trainer)
     weights = ModuleWeights(trainer.accelerator.unwrap_model(trainer.model), host_copy=True)
-    engine.attach(trainer.num_iterations, weights)
+    engine.attach(trainer.num_iterations, weights, trainer.args.learning_rate)
     if engine.controls:
         _check_plan(trainer, engine)
     trainer.adept = _Attached(trainer, engine, weights, verbose)
@@ -144,7 +148,12 @@ class _Attached(TrainerCallback):
         if trainer.model.training and self._position == 0:
             engine = self.engine
             rows = engine.rollout(lambda: None if "pixel_values" in generated else self._rows(generated))
-            settings = engine.step(rows, reward=self._reward if engine.needs_reward else None)
+            settings = engine.step(
+                rows,
+                reward=self._reward if engine.needs_reward else None,
+                learning_rate=trainer.lr_scheduler.get_last_lr()[0],
+                score=self._reward,
+            )
             if engine.controls:
                 self._epochs = min(settings.epochs, trainer.num_iterations)
                 self._guarded = rows if engine.kl_stop is not None and self._epochs > 1 else None
@@ -199,9 +208,7 @@ class _Attached(TrainerCallback):
         self.engine.mark(done)
         if self._guarded is None or done >= self._epochs:
             return
-        with self._weights.current():
-            stops = self.engine.stops(self._guarded.divergence())
-        if stops:
+        if contract.stops(self.engine, self._weights, self._guarded):
             self._epochs = done
             self._keep_state()
             self._finish()

@@ -6,10 +6,9 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,33 +20,28 @@ SCHEMA = 1
 KEEP = 2
 FOLDER = "checkpoint"
 
+Found = TypeVar("Found")
 log = logging.getLogger("adept")
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """A file that may hold a checkpoint; `read` tells."""
-
-    file: Path
-
-    def read(self, config: Config | None = None) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return its values and arrays; a damaged one, or one of another configuration, is a `ValueError`."""
-        with open_archive(self.file) as archive:
-            arrays = {name: archive.array(name) for name in (name.removesuffix(".npy") for name in archive.names)}
-        if "values" not in arrays:
-            raise ValueError("it has no values")
-        shape = {"schema": int, "iteration": int}
-        values: dict[str, Any] = parse_json(arrays.pop("values").tobytes(), shape, "its values")
-        if (schema := values.pop("schema")) != SCHEMA:
-            raise ValueError(f"it has schema {schema}, this version reads {SCHEMA}")
-        if (digest := values.pop("digest", None)) is not None and digest != digest_of(values, arrays):
-            raise ValueError("its values or arrays are not those that were saved")
-        saved = values.pop("config", None)  # older files have none
-        if config is not None and saved is not None and not _is_of(config, saved):
-            raise ValueError("it was saved by a run of another configuration")
-        if f"{values['iteration']:08d}" != self.file.stem:
-            raise ValueError(f"it is of iteration {values['iteration']}, which is not what its name says")
-        return values, arrays
+def read_checkpoint(file: Path, config: Config | None = None) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Return a checkpoint's values and arrays; a damaged one, or one of another configuration, is a `ValueError`."""
+    with open_archive(file) as archive:
+        arrays = {name: archive.array(name) for name in (name.removesuffix(".npy") for name in archive.names)}
+    if "values" not in arrays:
+        raise ValueError("it has no values")
+    shape = {"schema": int, "iteration": int}
+    values: dict[str, Any] = parse_json(arrays.pop("values").tobytes(), shape, "its values")
+    if (schema := values.pop("schema")) != SCHEMA:
+        raise ValueError(f"it has schema {schema}, this version reads {SCHEMA}")
+    if (digest := values.pop("digest", None)) is not None and digest != digest_of(values, arrays):
+        raise ValueError("its values or arrays are not those that were saved")
+    saved = values.pop("config", None)  # older files have none
+    if config is not None and saved is not None and not _is_of(config, saved):
+        raise ValueError("it was saved by a run of another configuration")
+    if f"{values['iteration']:08d}" != file.stem:
+        raise ValueError(f"it is of iteration {values['iteration']}, which is not what its name says")
+    return values, arrays
 
 
 def save_checkpoint(path: Path, config: Config, values: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
@@ -60,7 +54,7 @@ def save_checkpoint(path: Path, config: Config, values: Mapping[str, Any], array
     text = np.frombuffer(json.dumps(saved).encode(), np.uint8)
     file = folder / f"{values['iteration']:08d}.npz"
     write_aside(file, lambda stream: np.savez(stream, **{"values": text, **arrays}))  # type: ignore[arg-type]
-    for old in [other for other in _files(path) if other.name < file.name][KEEP - 1 :]:
+    for old in [other for other in checkpoint_files(path) if other.name < file.name][KEEP - 1 :]:
         old.unlink()
 
 
@@ -74,22 +68,26 @@ def digest_of(values: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
     return digest.hexdigest()
 
 
-def checkpoints(path: Path) -> Iterator[Checkpoint]:
-    """Yield a run's checkpoints, the newest first; readers skip damaged ones."""
-    yield from map(Checkpoint, _files(path))
+def newest_usable(path: Path, use: Callable[[Path], Found]) -> Found | None:
+    """Return what `use` makes of the newest checkpoint that it does not refuse; None where there is no checkpoint."""
+    failed = None
+    for file in checkpoint_files(path):
+        try:
+            return use(file)
+        except Exception as error:  # whatever a damaged state does to the parts that load it
+            log.warning("checkpoint %s cannot be used: %s; trying the one before it", file.name, error)
+            failed = failed or error
+    if failed is not None:
+        raise ValueError(
+            f"no checkpoint in {path / FOLDER} can be used ({failed}); its files were left as they are: go on with the "
+            "version of adept that wrote them, or choose another --out"
+        ) from failed
+    return None
 
 
 def load_checkpoint(path: Path, config: Config | None = None) -> tuple[dict[str, Any], dict[str, Array]] | None:
     """Return the newest checkpoint, of this configuration, that can be read, or None where there is none."""
-    found = None
-    for found in checkpoints(path):
-        try:
-            return found.read(config)
-        except ValueError as error:
-            passed_over(found, error)
-    if found is not None:
-        raise ValueError(f"no checkpoint in {path / FOLDER} can be read; its files were left as they are")
-    return None
+    return newest_usable(path, lambda file: read_checkpoint(file, config))
 
 
 def _is_of(config: Config, saved: Any) -> bool:
@@ -99,11 +97,7 @@ def _is_of(config: Config, saved: Any) -> bool:
         return False
 
 
-def passed_over(checkpoint: Checkpoint, error: BaseException) -> None:
-    """Say that a checkpoint cannot be used, and why."""
-    log.warning("checkpoint %s cannot be used: %s; trying the one before it", checkpoint.file.name, error)
-
-
-def _files(path: Path) -> list[Path]:
+def checkpoint_files(path: Path) -> list[Path]:
+    """Return the files of a run's checkpoints, the newest first."""
     found = (path / FOLDER).glob("*.npz")
     return sorted((file for file in found if re.fullmatch(r"\d{8,}", file.stem)), reverse=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from adept.extras import require
 from adept.networks import TorchActor, make_network
 from adept.rollout import ObservationNormalizer
 from adept.runs.checkpoints import load_checkpoint
-from adept.runs.imports import import_named, named_environments, require_trust
+from adept.runs.imports import import_trusted, named_environments
 from adept.runs.records import read_config
 from adept.runs.safe_io import aside, gist
 from adept.seeding import stream_seed
@@ -117,18 +118,11 @@ def evaluate(
     config = _checked(path, episodes, levels, trust)
     execution = execution or Execution()
     torch.set_num_threads(execution.threads)
-    count, test = min(backend_of(config).evaluation_environments, episodes), levels == "test"
-    environments: Environments = make_environments(
-        config, count=count, threads=execution.env_threads, evaluating=True, test_levels=test
-    )
-    environments = CheckedEnvironments(environments, config.env)
-    try:
-        device = execution.device
-        policy = SavedPolicy(path, environments, deterministic=deterministic, seed=seed, device=device)
+    count = min(backend_of(config).evaluation_environments, episodes)
+    with _opened(config, levels, count=count, threads=execution.env_threads) as environments:
+        policy = SavedPolicy(path, environments, deterministic=deterministic, seed=seed, device=execution.device)
         quota = [episodes // count + (index < episodes % count) for index in range(count)]
         returns, lengths = _play(policy, environments, quota, stream_seed(config.seed, "evaluation", seed), on_episode)
-    finally:
-        environments.close()
     step = policy.iteration * config.batch_size
     return Evaluation(policy.iteration, step, levels, deterministic, seed, tuple(returns), tuple(lengths))
 
@@ -139,10 +133,16 @@ def _checked(path: Path, episodes: int, levels: str, trust: bool) -> Config:
     if episodes < 1:
         raise ValueError(f"episodes must be a whole number ≥ 1, got {episodes!r}")
     config = read_config(path)
-    named = named_environments(config)
-    require_trust(named, trust, str(path))
-    import_named(named)
+    import_trusted(named_environments(config), trust, str(path))
     return config
+
+
+@contextlib.contextmanager
+def _opened(config: Config, levels: str, **settings: Any) -> Iterator[CheckedEnvironments]:
+    """Make the environments of an evaluation, and close them."""
+    made = make_environments(config, evaluating=True, test_levels=levels == "test", **settings)
+    with contextlib.closing(CheckedEnvironments(made, config.env)) as environments:
+        yield environments
 
 
 def _play(
@@ -176,11 +176,7 @@ def frames(
 ) -> Generator[Array, None, None]:  # fmt: skip
     """Yield frames of the saved policy at play."""
     config = _checked(path, episodes, levels, trust)
-    environments: Environments = make_environments(
-        config, count=1, render=True, evaluating=True, test_levels=levels == "test"
-    )
-    environments = CheckedEnvironments(environments, config.env)
-    try:
+    with _opened(config, levels, count=1, render=True) as environments:
         policy = SavedPolicy(path, environments, deterministic=deterministic, seed=seed)
         observations = environments.restart(stream_seed(config.seed, "evaluation", seed))
         played = 0
@@ -189,8 +185,6 @@ def frames(
             result = environments.step(policy.act(observations))
             observations = result.observations
             played += int((result.terminated | result.truncated)[0])
-    finally:
-        environments.close()
 
 
 def write_video(path: Path, output: Path, **options: Any) -> int:

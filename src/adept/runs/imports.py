@@ -31,13 +31,19 @@ def named_environments(config: Config) -> list[str]:
     return [config.task] if backend is not None and backend.imports_code(config.task) else []
 
 
-def require_trust(names: Iterable[str], trusted: bool, source: str) -> None:
-    """Refuse names of code that come from a file, unless the user has said that they may be imported."""
+def named_code(config: Config) -> list[str]:
+    """Return everything that a configuration names to be imported."""
+    return [*named_schedulers(config), *named_environments(config)]
+
+
+def import_trusted(names: Iterable[str], trusted: bool, source: str, folder: Path | None = None) -> None:
+    """Import code that a file names; refuse to, unless the user has said that it may be imported."""
     named = sorted(set(names))
     if named and not trusted:
         raise ValueError(
             f"{source} names code to import: {', '.join(named)}; nothing was imported. Add --trust if you trust it"
         )
+    import_named(named, folder)
 
 
 def import_named(names: Iterable[str], folder: Path | None = None) -> None:

@@ -10,6 +10,7 @@ import csv
 import fcntl
 import hashlib
 import io
+import itertools
 import json
 import logging
 import math
@@ -30,6 +31,7 @@ from adept.runs.safe_io import (
     LARGEST_TABLE,
     is_locked,
     open_to_append,
+    read_lines,
     read_text,
     remove_leftovers,
     require_real,
@@ -146,7 +148,7 @@ class RunFolder:
         """Refuse rows that are not those which a checkpoint of this iteration counts on."""
         if (rows := whole_rows(self.path)) < iteration:
             raise ValueError(f"iterations.csv has only {rows} whole rows of {iteration}")
-        lines = read_text(self.path / ITERATIONS, LARGEST_TABLE).splitlines(keepends=True)[: iteration + 1]
+        lines = itertools.islice(read_lines(self.path / ITERATIONS), iteration + 1)
         if digest is not None and hashlib.sha256("".join(lines).encode()).hexdigest() != digest:
             raise ValueError(f"one of the first {iteration} rows of iterations.csv is not what was written")
 
@@ -156,13 +158,10 @@ class RunFolder:
         if self._rows is not None:
             self._rows.close()
             self._rows = None
-        if not path.exists():
-            return
         if iteration == 0:
-            path.unlink()
-            return
-        header, *lines = read_text(path, LARGEST_TABLE).splitlines(keepends=True)
-        write_aside(path, "".join([header, *lines[:iteration]]))
+            path.unlink(missing_ok=True)
+        else:
+            write_aside(path, "".join(itertools.islice(read_lines(path), iteration + 1)))
 
     def set_status(self, state: str, **details: Any) -> None:
         """Say how the run stands: running, interrupted, failed or done."""
@@ -200,7 +199,7 @@ def append_evaluation(path: Path, row: Mapping[str, Any]) -> None:
     file = path / EVALUATIONS
     with open_to_append(file) as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)  # several may evaluate one run at once
-        old = read_text(file, LARGEST_TABLE)
+        old = read_text(file)
         if old and _header(old) != list(row):
             raise ValueError(_other_columns(file, _header(old), list(row)))
         begin = "\n" if old and not old.endswith("\n") else "" if old else _line(row)
@@ -301,21 +300,18 @@ def check_iterations(columns: Columns, known: int, source: str) -> Columns:
 
 def read_columns(path: Path, *, quiet: bool = False) -> Columns:
     """Return the columns of a CSV file of numbers."""
-    text = read_text(path, LARGEST_TABLE) if path.exists() else ""
-    header, *lines = text.splitlines(keepends=True) or [""]
-    if not header.endswith("\n"):
-        return Columns({}, str(path))
-    names = _header(header)
+    lines = (line for line in read_lines(path) if line.endswith("\n"))  # a kill may have cut the last one
+    names = _header(next(lines, ""))
     counts = [index for index, name in enumerate(names) if name in COUNTS]
-    numbers, unreadable = array("d"), 0  # eight bytes a cell, however long the table is
-    lines = lines if text.endswith("\n") else lines[:-1]
+    numbers, rows, unreadable = array("d"), 0, 0  # eight bytes a cell, however long the table is
     for line in lines:
         row = _numbers(line, len(names), counts)
+        rows += 1
         unreadable += row is None
         numbers.extend(row or ())
     if unreadable and not quiet:
-        log.warning("%s: %d of %d rows cannot be read and are left out", path, unreadable, len(lines))
-    table = np.array(numbers, np.float64).reshape(-1, len(names))
+        log.warning("%s: %d of %d rows cannot be read and are left out", path, unreadable, rows)
+    table = np.array(numbers, np.float64).reshape(rows - unreadable, len(names))
     return Columns({name: table[:, index] for index, name in enumerate(names)}, str(path), unreadable)
 
 
@@ -324,13 +320,15 @@ def read_evaluations(path: Path) -> list[dict[str, str]]:
     file = path / EVALUATIONS
     if not file.exists():
         return []
+    good, rows = [], 0
     try:
-        rows = list(csv.DictReader(io.StringIO(read_text(file, LARGEST_TABLE))))
+        for row in csv.DictReader(io.StringIO(read_text(file))):
+            rows += 1
+            good += [row] if is_evaluation(row) else []
     except csv.Error as error:
         raise ValueError(f"{file} is not CSV: {error}") from error
-    good = [row for row in rows if is_evaluation(row)]
-    if len(good) < len(rows):
-        log.warning("%s: %d of %d rows cannot be read and are left out", file, len(rows) - len(good), len(rows))
+    if len(good) < rows:
+        log.warning("%s: %d of %d rows cannot be read and are left out", file, rows - len(good), rows)
     return good
 
 

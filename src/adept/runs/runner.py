@@ -22,7 +22,7 @@ from typing import Any
 from adept.config import Config, Execution
 from adept.envs import backend_of
 from adept.runs import machine
-from adept.runs.checkpoints import FOLDER, checkpoints, passed_over, save_checkpoint
+from adept.runs.checkpoints import checkpoint_files, newest_usable, read_checkpoint, save_checkpoint
 from adept.runs.evaluation import TEST_EPISODES, OnEpisode, evaluate
 from adept.runs.records import (
     CHECKPOINT_SECONDS,
@@ -33,6 +33,7 @@ from adept.runs.records import (
     read_status,
     whole_rows,
 )
+from adept.runs.safe_io import require_no_folder
 from adept.runs.summary import summary
 from adept.runs.tracking import TensorBoard, Tracker, WeightsAndBiases
 from adept.terminal import warn
@@ -98,7 +99,7 @@ def run_one(
             state = "interrupted" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed"
             with contextlib.suppress(OSError, ValueError):  # a full disk, for one, must not hide the error
                 folder.set_status(state, error=f"{type(error).__name__}: {error}")
-            if next(checkpoints(path), None) is not None:
+            if checkpoint_files(path):
                 # As add_note does, which Python 3.10 lacks.
                 notes = vars(error).setdefault("__notes__", [])
                 notes.append(f"the run is kept in {path}; the same command continues it from its last checkpoint")
@@ -114,24 +115,17 @@ def _evaluated(path: Path, iteration: int) -> bool:
 
 def resume(trainer: Trainer, folder: RunFolder) -> None:
     """Load the newest checkpoint that is whole, fits, and whose rows are all there; drop the rows after it."""
-    failed = None
-    for checkpoint in checkpoints(folder.path):
-        try:
-            values, arrays = checkpoint.read(trainer.config)
-            if not 0 < values["iteration"] <= trainer.config.iterations:
-                raise ValueError(f"it is of iteration {values['iteration']} of {trainer.config.iterations}")
-            folder.check_rows(values["iteration"], values.get("rows"))
-            trainer.load(values, arrays)
-            break
-        except Exception as error:  # whatever a damaged state does to the parts that load it
-            passed_over(checkpoint, error)
-            failed = failed or error
-    else:
-        if failed is not None:
-            raise ValueError(
-                f"no checkpoint in {folder.path / FOLDER} can be continued ({failed}); its files were left as they "
-                "are: go on with the version of adept that wrote them, or choose another --out"
-            ) from failed
+
+    def use(file: Path) -> None:
+        values, arrays = read_checkpoint(file, trainer.config)
+        if not 0 < values["iteration"] <= trainer.config.iterations:
+            raise ValueError(f"it is of iteration {values['iteration']} of {trainer.config.iterations}")
+        folder.check_rows(values["iteration"], values.get("rows"))
+        trainer.load(values, arrays)
+
+    for file in checkpoint_files(folder.path):
+        require_no_folder(file)  # now, while nothing has been changed
+    newest_usable(folder.path, use)
     folder.truncate(trainer.iteration)
 
 

@@ -31,6 +31,8 @@ LARGEST_TEXT = 16 * 2**20
 """Bytes of a file of text, such as JSON."""
 LARGEST_TABLE = 2**28
 """Bytes of a CSV file."""
+LONGEST_LINE = 2**20
+"""Bytes of a line of a table: what is read of one takes many times its bytes."""
 LARGEST_ARCHIVE = 4 * 2**30
 """Bytes of an event file, and those that one archive may inflate to, all its entries together."""
 MOST_ENTRIES = 10_000
@@ -66,6 +68,20 @@ def read_bytes(path: Path, limit: int) -> bytes:
 def read_text(path: Path, limit: int = LARGEST_TEXT) -> str:
     """Return the content of a text file in UTF-8."""
     return decoded(read_bytes(path, limit), path)
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a table in UTF-8 with their ends, one at a time: as objects all of them take 50 times as much.
+
+    Nothing where there is no file.
+    """
+    if not os.path.lexists(path):
+        return
+    with open_foreign(path, LARGEST_TABLE) as file:
+        while line := file.readline(LONGEST_LINE):
+            if len(line) == LONGEST_LINE:
+                raise ValueError(f"{path} has a line of {LONGEST_LINE:,} bytes or more, which no table has")
+            yield decoded(line, path)
 
 
 def read_gzip(path: Path, limit: int = LARGEST_TEXT) -> str:
@@ -153,8 +169,7 @@ def aside(path: Path) -> Iterator[Path]:
 
     Where writing fails, the old file stays. A link in the file's place is replaced, not followed.
     """
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder, in the place of a file; remove it")
+    require_no_folder(path)
     other = path.with_name(f".adept.{os.getpid()}.{path.name}")
     try:
         other.unlink(missing_ok=True)
@@ -174,6 +189,12 @@ def write_aside(path: Path, content: str | bytes | Callable[[IO[bytes]], None]) 
             file.write(content.encode() if isinstance(content, str) else content)
         file.flush()
         os.fsync(file.fileno())
+
+
+def require_no_folder(path: Path) -> None:
+    """Refuse a folder in the place of a file that is to be replaced."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder, in the place of a file; remove it")
 
 
 def require_real(folder: Path) -> None:

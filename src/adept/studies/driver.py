@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any
 
 from adept.config import Config, Execution
-from adept.runs.imports import import_named, named_environments, named_schedulers, require_trust
+from adept.runs.imports import import_trusted, named_code, named_schedulers
 from adept.runs.safe_io import read_text, remove_leftovers, take_lock, write_aside
 from adept.studies.engines import Engine
 from adept.studies.grid import Study, parse_study, require_continuation
@@ -73,9 +73,8 @@ def check_runs(study: Study, execution: Execution, settings: Settings) -> None:
             config = study.config(method.name, task, study.seeds[0])
             kind = (task, config.algo, config.network, str(config.batch_size), *named_schedulers(config))
             kinds.setdefault(kind, config)
-    named = [name for config in kinds.values() for name in (*named_schedulers(config), *named_environments(config))]
-    require_trust(named, settings.trust, f"study {study.name!r}")
-    import_named(named, settings.folder)
+    named = [name for config in kinds.values() for name in named_code(config)]
+    import_trusted(named, settings.trust, f"study {study.name!r}", settings.folder)
     for config in kinds.values():
         check_run(config, execution)
 

@@ -25,7 +25,10 @@ KEYS = ("name", "title", "tasks", "seeds", "steps", "until", "baseline", "criter
         "methods", "axis", "only")  # fmt: skip
 CRITERIA = ("final-score", "mean-score", "steps-to-threshold")
 """What decides a study: the score at the end, its mean over the run, or the steps until a score is reached."""
-SHAPE = {"name": str, "title?": str, "baseline": str, "base?": dict, "criterion?": str, "threshold?": float}
+SHAPE = {
+    "name": str, "title?": str, "tasks": [str], "methods": [dict], "baseline": str, "differs?": [str], "base?": dict,
+    "steps?": dict, "until?": int, "criterion?": str, "threshold?": float,
+}  # fmt: skip
 MOST_RUNS = 100_000
 LONGEST_LABEL = 200
 """Letters of a title or label: they stand in figures, tables and terminals."""
@@ -201,17 +204,16 @@ def _build(table: dict[str, Any], text: str) -> Study:
         if not 1 <= seeds <= MOST_RUNS:
             raise ValueError(f"seeds must be between 1 and {MOST_RUNS:,}, or a list of them, got {seeds}")
         seeds = list(range(1, seeds + 1))
-    _require_list("seeds", seeds, int, "a list of whole numbers, or how many (1, 2, …)")
-    _require_list("tasks", table["tasks"], str, "a list of environments, for example ['minigrid/DoorKey-6x6']")
-    _require_list("methods", table["methods"], dict, "one or more [[methods]] tables")
-    base, until, differs = table.get("base", {}), table.get("until"), table.get("differs", [])
-    if differs:
-        _require_list("differs", differs, str, "a list of configuration keys")
-    if until is not None and (type(until) is not int or until < 1):
+    fit(seeds, [int], "seeds, which is a list of whole numbers or how many (1, 2, …)")
+    base, until, threshold, steps = (
+        table.get("base", {}),
+        table.get("until"),
+        table.get("threshold"),
+        table.get("steps", {}),
+    )
+    if until is not None and until < 1:
         raise ValueError(f"until must be a whole number of environment steps ≥ 1, got {until!r}")
-    threshold = table.get("threshold")
-    steps = table.get("steps", {})
-    if not isinstance(steps, dict) or not all(type(value) is int and value >= 1 for value in steps.values()):
+    if not all(type(value) is int and value >= 1 for value in steps.values()):
         raise ValueError(f"[steps] must give whole numbers of environment steps by task, got {steps!r}")
     for key in base:
         if key in ("env", "seed") or key not in CONFIG_KEYS:
@@ -227,7 +229,9 @@ def _build(table: dict[str, Any], text: str) -> Study:
         seeds=tuple(seeds),
         methods=methods,
         baseline=baseline,
-        differs=tuple(dict.fromkeys(now for key in differs for now in FORMER_DIFFERENCES.get(key, (key,)))),
+        differs=tuple(
+            dict.fromkeys(now for key in table.get("differs", []) for now in FORMER_DIFFERENCES.get(key, (key,)))
+        ),
         base=base,
         steps=steps,
         until=until,
@@ -354,8 +358,3 @@ def _require_distinct(study: str, kind: str, items: Iterable[Any]) -> None:
         seen.add(item)
     if not seen:
         raise ValueError(f"study {study!r} has no {kind}; name at least one")
-
-
-def _require_list(name: str, value: Any, kind: type, allowed: str) -> None:
-    if not isinstance(value, list) or not value or not all(type(item) is kind for item in value):
-        raise ValueError(f"{name} must be {allowed}, got {value!r}")

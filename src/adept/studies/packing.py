@@ -21,7 +21,7 @@ import numpy.typing as npt
 from adept.records import DIGITS, column
 from adept.runs.parsing import fit, parse_json
 from adept.runs.records import ENERGY_SHAPE, START_SHAPE, Columns, is_evaluation
-from adept.runs.safe_io import Archive, Array, open_archive, write_aside
+from adept.runs.safe_io import LARGEST_TEXT, Archive, Array, open_archive, write_aside
 
 SCHEMA = 2
 FILE = "records.zip"
@@ -73,6 +73,8 @@ def write_pack(path: Path, runs: Sequence[PackedRun]) -> None:
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_LZMA) as archive:
         text = json.dumps({"schema": SCHEMA, "runs": index}, indent=1, sort_keys=True)
+        if len(text) > LARGEST_TEXT:
+            raise ValueError(f"{path} would have an index of {len(text):,} bytes, of which {LARGEST_TEXT:,} are read")
         archive.writestr(zipfile.ZipInfo(INDEX, EPOCH), text, zipfile.ZIP_LZMA)
         _add(archive, "columns", np.array([*KEYS, *names]))
         for key in KEYS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,7 @@ class Progress:
         self._results, self._budget = results, {job: results.study.budget[job.task] for job in jobs}
         self._made = {job: last_iteration(job.path) * job.config.batch_size for job in jobs}
         self._at_start = dict(self._made)
-        self._prices = prices(results, jobs)
+        self._weigh()
         self._running: dict[Job, float] = {}
         self._failed = 0
         self._started = self._lined = self._looked = time.monotonic()
@@ -60,11 +60,9 @@ class Progress:
         if now - self._looked >= REFRESH_SECONDS:
             self._looked = now
             for job in self._running:
-                self._made[job] = last_iteration(job.path) * job.config.batch_size
+                self._look(job)
             if self._bars is not None:
-                self._bars.show(
-                    self._made, self._running, self._cost(self._made) / self._cost(self._budget), self._summary(now)
-                )
+                self._bars.show(self._made, self._running, self._done / self._everything, self._summary(now))
             elif now - self._lined >= LINE_SECONDS:
                 self._lined = now
                 self._say(self._summary(now))
@@ -78,7 +76,7 @@ class Progress:
             self._say(f"{job}: {event.error}; trying again")
             return
         took = now - self._running.pop(job, now)
-        self._made[job] = last_iteration(job.path) * job.config.batch_size
+        self._look(job)
         if event.kind == "interrupted":
             return
         self._over += 1
@@ -100,18 +98,27 @@ class Progress:
             cells = (replace(cell, state="done") if cell.path.absolute() == job.path else cell
                      for cell in self._results.cells)  # fmt: skip
             self._results = replace(self._results, cells=tuple(cells))
-            self._prices = prices(self._results, list(self._made))
+            self._weigh()
+
+    def _look(self, job: Job) -> None:
+        """Read how far a job has come; only its own share of the work is counted again."""
+        before, self._made[job] = self._made[job], last_iteration(job.path) * job.config.batch_size
+        self._done += self._prices[job] * (self._made[job] - before)
+
+    def _weigh(self) -> None:
+        """Price the steps of all jobs, and what they cost together: at the start, so far, and in all."""
+        self._prices = prices(self._results, list(self._made))
+        self._at_first, self._done, self._everything = (
+            sum(self._prices[job] * count for job, count in steps.items())
+            for steps in (self._at_start, self._made, self._budget)
+        )
 
     def _left(self, now: float) -> str:
         elapsed = now - self._started
-        before, made, everything = map(self._cost, (self._at_start, self._made, self._budget))
-        if elapsed < FIRST_GUESS_SECONDS or made <= before:
+        made = self._done - self._at_first
+        if elapsed < FIRST_GUESS_SECONDS or made <= 0:
             return "time left unknown yet"
-        return f"about {duration((everything - made) / (made - before) * elapsed)} left"
-
-    def _cost(self, steps: Mapping[Job, int]) -> float:
-        """Return the total cost of the steps of each job."""
-        return sum(self._prices[job] * count for job, count in steps.items())
+        return f"about {duration((self._everything - self._done) / made * elapsed)} left"
 
     def _say(self, text: str) -> None:
         if self._bars is not None:

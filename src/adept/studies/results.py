@@ -164,29 +164,23 @@ def undeclared_differences(results: StudyResults) -> list[Difference]:
 
     A run is also compared with what the study declares for its cell.
     """
+    groups: dict[tuple[str, int], dict[str, tuple[Cell, dict[str, Any]]]] = {}
+    for cell in results.cells:
+        if (config := results.recorded_config(cell)) is not None:
+            groups.setdefault((cell.task, cell.seed), {})[cell.method] = cell, config.to_dict()
     found = []
-    for task in results.study.tasks:
-        for seed in results.study.seeds:
-            cells = {cell.method: cell for cell in results.cells if (cell.task, cell.seed) == (task, seed)}
-            recorded = {
-                method: config.to_dict()
-                for method, cell in cells.items()
-                if (config := results.recorded_config(cell)) is not None
-            }
-            if not recorded:
-                continue
-            reference = results.study.baseline if results.study.baseline in recorded else next(iter(recorded))
-            for method, values in recorded.items():
-                declared = results.study.config(method, task, seed).to_dict()
-                for against, other, allowed in (
-                    (cells[reference].path, recorded[reference], results.study.differs),
-                    (results.directory / "study.toml", declared, ()),
-                ):
-                    found += [
-                        Difference(key, values.get(key), other.get(key), cells[method].path, against)
-                        for key in different_keys(values, other)
-                        if key not in (*allowed, *MONITORING)
-                    ]
+    for recorded in groups.values():
+        first, reference = recorded.get(results.study.baseline, next(iter(recorded.values())))
+        for cell, values in recorded.values():
+            for against, other, allowed in (
+                (first.path, reference, results.study.differs),
+                (results.directory / "study.toml", cell.config.to_dict(), ()),
+            ):
+                found += [
+                    Difference(key, values.get(key), other.get(key), cell.path, against)
+                    for key in different_keys(values, other)
+                    if key not in (*allowed, *MONITORING)
+                ]
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from adept.config import Config, Execution
 from adept.runs.energy import EnergyMeter
-from adept.runs.imports import import_named, named_environments, named_schedulers, require_trust
+from adept.runs.imports import import_trusted, named_code
 from adept.runs.records import CHECKPOINT_SECONDS, RunFolder, read_status
 from adept.runs.safe_io import LARGEST_TABLE, open_foreign
 
@@ -57,9 +57,7 @@ def run_job(job: Job, settings: Settings, on_record: Callable[[Any], None] | Non
     """Start or continue a cell's run, and return the state that it ends in."""
     from adept.runs.runner import run_one  # here, so that a driver needs no PyTorch to list or monitor cells
 
-    named = [*named_schedulers(job.config), *named_environments(job.config)]
-    require_trust(named, settings.trust, f"the study's {job}")
-    import_named(named, settings.folder)
+    import_trusted(named_code(job.config), settings.trust, f"the study's {job}", settings.folder)
     wait_until_free(job.path)
     if settings.command:
         sys.argv = list(settings.command)
