@@ -22,6 +22,7 @@ from experiments.advice import directions
 from experiments.choice import page as choice
 from experiments.procgen_watch import page as procgen_watch
 from experiments.stable_baselines3 import advice, learning, savings, starts
+from experiments.start_anywhere import analysis as start_anywhere
 from experiments.tournament import page as tournament
 from experiments.truth import page as truth
 from paper import blocks as paper
@@ -38,7 +39,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     **savings.BLOCKS,
     **starts.BLOCKS,
     "advice": directions.table,
-    "start-anywhere": lambda: "*Not run yet.*",
+    **start_anywhere.BLOCKS,
 }
 DRAWINGS: Mapping[Path, Callable[[], Sequence[Drawing]]] = {
     RESULTS / "choice": choice.drawings,

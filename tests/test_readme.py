@@ -63,13 +63,13 @@ def test_readme_runs_in_a_loop_of_ones_own(capsys):
     def update(policy, rollout, epochs, learning_rate):
         updates.append((epochs, learning_rate))
         with torch.no_grad():
-            policy.weight[0] += 0.01 * learning_rate  # raises the first logit with the sum: what the advantages ask for
+            policy.weight[0] += 10 * learning_rate  # raises the first logit with the sum: what the advantages ask for
 
-    given = {"policy": policy, "iterations": 12, "learning_rate": 1.0}
+    given = {"policy": policy, "iterations": 12, "learning_rate": 1e-3}
     _, loop = blocks("README.md")
     exec(compile(loop, "README.md", "exec"), given | {"collect": collect, "log_prob": log_prob, "update": update})
-    assert updates[0] == (10, 1.0)  # as the loop was tuned, until something was judged
-    assert updates[-1][1] > 1.0  # every update stopped short
+    assert updates[0] == (10, 1e-3)  # as the loop was tuned, until something was judged
+    assert updates[-1][1] > 1e-3  # every update stopped short
     assert "Updates stop short (mean slope z +4" in capsys.readouterr().out
     (bandit,) = re.findall(r"`(adept\.UCB[^`]*)`", (ROOT / "README.md").read_text(encoding="utf-8"))
     assert eval(bandit, {"adept": adept, "mean_return": 1.0}) == 3

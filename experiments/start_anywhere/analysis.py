@@ -1,7 +1,8 @@
 """From the records of the study start-anywhere to its table, its answers and its figure.
 
     adept study start-anywhere --out results/start-anywhere --workers 2     # resumable; then: adept study pack
-    python -m experiments.start_anywhere.analysis results/start-anywhere    # README.md, curve.csv, curve.png there
+    python -m experiments.start_anywhere.analysis                           # curve.csv, curve.png there
+    python -m experiments                                                   # the pages
 
 The measures are those that the study's file declares, but for the untrained score, which is measured: see `UNTRAINED`.
 Seeds that are not complete for a method are left out for it.
@@ -9,7 +10,6 @@ Seeds that are not complete for a method are left out for it.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
 import math
@@ -27,6 +27,8 @@ from adept.studies.results import StudyResults, load_results
 from adept.training import train
 
 Array = npt.NDArray[np.float64]
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "results" / "start-anywhere"
 UNTRAINED = "untrained.csv"
 """Beside the records: by task, the mean return of whole episodes without learning, and that of the runs' first scores.
 
@@ -112,9 +114,10 @@ def untrained_scores(results: StudyResults) -> dict[str, tuple[float, float]]:
 def return_without_learning(config: Config, steps: int = UNTRAINED_STEPS) -> float:
     """Return the mean return of the episodes that end within so many steps of a policy that does not change."""
     still = replace(config, steps=steps, learning_rate=NO_LEARNING, scheduler="fixed", epochs=1, monitor=False)
-    records = [each for each in train(still, Execution(device="cpu", threads=1)) if each["episodes"]]
-    episodes = math.fsum(each["episodes"] for each in records)
-    return math.fsum(each["episode_return"] * each["episodes"] for each in records) / episodes
+    records = list(train(still, Execution(device="cpu", threads=1)))
+    ended = np.diff([0, *(each["episodes"] for each in records)])  # the column counts all since the start
+    returns = np.array([each["episode_return"] for each in records])
+    return float(np.average(returns[ended > 0], weights=ended[ended > 0]))
 
 
 def iqm(values: Array) -> float:
@@ -179,28 +182,32 @@ def against_fixed(runs: Runs, method: str) -> tuple[Point, float]:
     return point(by_task), float(ahead)
 
 
-def relative(runs: Runs, values: Array, method: str) -> float:
+def relative(runs: Runs, values: Array, method: str, starts: Sequence[str]) -> float:
     """Return the mean over tasks and starts of a cost relative to that of the preset, fixed at the tuned start."""
     preset = np.nanmean(values[runs.methods.index(FIXED), runs.starts.index(TUNED)], -1)
-    own = np.nanmean(values[runs.methods.index(method)], -1)
+    own = np.nanmean(values[runs.methods.index(method)], -1)[[runs.starts.index(start) for start in starts]]
     return float(np.nanmean(own / preset))
 
 
-def table(runs: Runs, labels: Mapping[str, str]) -> str:
-    """Return the curve over starts and the summary of every method as Markdown."""
-    found = curves(runs)
+def curve_table(runs: Runs, labels: Mapping[str, str]) -> str:
+    """Return the curve over starts as Markdown."""
     lines = [
         f"| method | {' | '.join(labels.get(start, start) for start in runs.starts)} |",
         "| --- |" + " ---: |" * len(runs.starts),
     ]
-    for method, points in found.items():
+    for method, points in curves(runs).items():
         cells = " | ".join(f"{100 * points[start].value:.0f} %" for start in runs.starts)
         lines.append(f"| {labels.get(method, method)} | {cells} |")
-    lines += [
-        "",
+    return "\n".join(lines)
+
+
+def summary_table(runs: Runs, labels: Mapping[str, str]) -> str:
+    """Return what every method came to over all starts as Markdown."""
+    found = curves(runs)
+    lines = [
         "| method | worst start | mean over starts | of task means | against fixed, same start and seed | P(ahead) "
-        "| update FLOPs | processor time |",
-        "| --- |" + " ---: |" * 7,
+        "| update FLOPs from the preset | over all starts | processor time from the preset | over all starts |",
+        "| --- |" + " ---: |" * 9,
     ]
     normal = runs.normalized()
     for method, points in found.items():
@@ -211,8 +218,13 @@ def table(runs: Runs, labels: Mapping[str, str]) -> str:
         lines.append(
             f"| {labels.get(method, method)} | {points[worst]} ({labels.get(worst, worst)}) | {100 * mean:.0f} % | "
             f"{100 * of_tasks:.0f} % | {'' if method == FIXED else paired} | "
-            f"{'' if method == FIXED else f'{ahead:.2f}'} | {100 * relative(runs, runs.flops, method):.0f} % | "
-            f"{100 * relative(runs, runs.seconds, method):.0f} % |"
+            f"{'' if method == FIXED else f'{ahead:.2f}'} | "
+            + " | ".join(
+                f"{100 * relative(runs, values, method, starts):.0f} %"
+                for values in (runs.flops, runs.seconds)
+                for starts in ((TUNED,), runs.starts)
+            )
+            + " |"
         )
     return "\n".join(lines)
 
@@ -240,7 +252,7 @@ def answers(runs: Runs) -> list[tuple[str, str, str]]:
              _verdict(paired.seeds[0] > -MARGIN)),
         ]  # fmt: skip
         if method.endswith("compute"):
-            spent = relative(runs, runs.flops, method)
+            spent = relative(runs, runs.flops, method, runs.starts)
             rows.append((f"{method}: at most half of the preset's update FLOPs", f"{spent:.0%}",
                          _verdict(spent <= COMPUTE_GOAL)))  # fmt: skip
     return rows
@@ -300,34 +312,57 @@ def rows_of(runs: Runs) -> list[Sequence[str]]:
     return rows
 
 
-def main() -> None:
-    """Write the page, the table and the figure beside the records."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    folder = parser.parse_args().folder
-    results = load_results(folder)
-    runs = read(results)
+def named(results: StudyResults) -> dict[str, str]:
+    """Return the labels of methods and starts by their names."""
     labels = {}
     for method in results.study.methods:
         (name, start), (label, of_start) = method.name.rsplit(".", 1), method.label.rsplit(", ", 1)
         labels |= {name: label, start: of_start}
-    done = sum(cell.state == "done" for cell in results.cells)
-    goals = "\n".join(f"| {' | '.join(row)} |" for row in answers(runs))
-    whole = len(runs.complete(FIXED))
-    missing = "" if goals else " One seed judges no goal and has no interval over seeds."
-    page = (
-        f"# Start anywhere\n\n{done} of {len(results.cells)} runs are done, {whole} of {len(runs.seeds)} seeds "
-        f"are complete.{missing} Written by "
-        "`python -m experiments.start_anywhere.analysis`; the study's file says what is measured. Intervals are over "
-        f"seeds, then over tasks and seeds. {declared(runs, untrained_scores(results), labels)}\n\n"
-        f"![Curve over starts](curve.png)\n\n{table(runs, labels)}\n\n"
-        + (f"| goal | measured | |\n| --- | --- | --- |\n{goals}\n" if goals else "")
+    return labels
+
+
+def finished(runs: Runs) -> str:
+    """Return how many seeds are complete, in a sentence."""
+    whole, planned = len(runs.complete(FIXED)), len(runs.seeds)
+    judged = " One seed judges no goal and has no interval over seeds." if whole == 1 else ""
+    return f"{whole} of {planned} seeds {'is' if whole == 1 else 'are'} complete.{judged}"
+
+
+def block() -> str:
+    """Return the curve for the docs."""
+    results = load_results(FOLDER)
+    runs, labels = read(results), named(results)
+    return (
+        f"{finished(runs)} Score in per cent of each task's best fixed start, IQM over tasks and seeds "
+        f"([all measures](../{FOLDER.relative_to(ROOT)}/README.md)):\n\n{curve_table(runs, labels)}"
     )
+
+
+def page() -> str:
+    """Return all measures for the page beside the records."""
+    results = load_results(FOLDER)
+    runs, labels = read(results), named(results)
+    goals = "\n".join(f"| {' | '.join(row)} |" for row in answers(runs))
+    parts = [
+        f"{finished(runs)} Scores are in per cent of each task's best fixed start, IQM over tasks and seeds. Intervals "
+        f"are over seeds, then over tasks and seeds. {declared(runs, untrained_scores(results), labels)}",
+        curve_table(runs, labels),
+        summary_table(runs, labels),
+    ]
+    return "\n\n".join([*parts, f"| goal | measured | |\n| --- | --- | --- |\n{goals}"] if goals else parts)
+
+
+BLOCKS = {"start-anywhere": block, "start-anywhere-page": page}
+
+
+def main() -> None:
+    """Write the figure and its numbers beside the records; `python -m experiments` writes the pages."""
+    results = load_results(FOLDER)
+    runs = read(results)
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows_of(runs))
-    write_aside(folder / "README.md", page)
-    write_aside(folder / "curve.csv", text.getvalue())
-    draw(runs, labels, folder / "curve.png")
+    write_aside(FOLDER / "curve.csv", text.getvalue())
+    draw(runs, named(results), FOLDER / "curve.png")
 
 
 if __name__ == "__main__":

@@ -259,7 +259,12 @@ def measured_passes(config: Config) -> tuple[int, int]:
 
 def _gain_passes(config: Config) -> int:
     """Return the passes that gains cost: the start, the marked epochs but the last, and the lengths."""
-    return 1 + sum(epoch < max(config.choices) for epoch in marked_epochs(config.choices)) + len(LENGTHS)
+    made = max(config.choices)
+    if config.scheduler in RULES:  # which may make other epochs than K
+        rule = config.rule()
+        rule.begin(config.learning_rate)
+        made = rule.step(None).epochs
+    return 1 + sum(epoch < made for epoch in marked_epochs(config.choices)) + len(LENGTHS)
 
 
 def _monitor_budget(config: Config) -> float:
