@@ -15,7 +15,7 @@ import itertools
 import math
 import textwrap
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
@@ -50,14 +50,15 @@ class Parser(argparse.ArgumentParser):
 def parse(
     cls: type[Options], command: str, words: Sequence[str], default: Options | None = None, *,
     description: str = "", docs: Mapping[str, str] | None = None, hidden: Sequence[str] = (),
+    aliases: Iterable[str] = (),
 ) -> Options:  # fmt: skip
     """Read a command's options into its dataclass, whose field docs are the help; a mistake is one line.
 
     `default` has the values of what is not given; `docs` describes names of mappings; `hidden` names fields that are
-    no options.
+    no options; `aliases` are other names that a mistyped one may be near.
     """
     fields = [field for field in _fields(cls, default, docs or {}) if field.name not in hidden]
-    check_names(cls, command, words, default)
+    check_names(cls, command, words, default, aliases)
     places = [field.flag for field in fields if field.positional]
     parser = Parser(
         prog=f"adept {command}", usage=" ".join([f"adept {command}", *places, "[OPTIONS]"]), allow_abbrev=False,
@@ -83,9 +84,11 @@ def parse(
         raise ValueError(f"{command}: {error}") from error
 
 
-def check_names(cls: type[Any], command: str, words: Sequence[str], default: Any = None) -> None:
+def check_names(
+    cls: type[Any], command: str, words: Sequence[str], default: Any = None, aliases: Iterable[str] = ()
+) -> None:
     """Refuse an unknown option, naming the nearest, before anything else is complained about; and an empty word."""
-    known = ["--help"]
+    known = ["--help", *aliases]
     for field in _fields(cls, default, {}):
         if not field.positional:
             known += [field.flag, f"--no-{field.flag[2:]}"] if field.kind is bool else [field.flag]

@@ -17,6 +17,8 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["train", "--env", ""], "an argument is empty"),
     ([*TRAIN, "--sede", "3"], "did you mean --seed"),
     ([*TRAIN, "--rollout_length", "3"], "did you mean --rollout-length?"),
+    ([*TRAIN, "--gama", "0.9"], "did you mean --gamma?"),
+    ([*TRAIN, "--num-env", "4"], "did you mean --num-envs?"),
     ([*TRAIN, "surplus"], "unexpected argument 'surplus'"),
     ([*TRAIN, "--seed"], "--seed: expected one argument"),
     ([*TRAIN, "--seed", "x"], "--seed: must be a whole number, got 'x'"),

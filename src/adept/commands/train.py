@@ -86,6 +86,7 @@ def run(words: list[str]) -> int:
         default,
         description=description,
         docs=docs,
+        aliases=ALIASES,
         hidden=() if docs else ("scheduler_options",),
     )
     with loading("PyTorch"):
@@ -158,7 +159,7 @@ def default_config(words: list[str]) -> Config:
         import_named(named_schedulers(config))
         knobs = knobs_of(config)
     except ValueError:
-        check_names(TrainOptions, "train", words, TrainOptions(preset("minigrid/DoorKey-6x6")))
+        check_names(TrainOptions, "train", words, TrainOptions(preset("minigrid/DoorKey-6x6")), ALIASES)
         raise
     return replace(config, scheduler_options=knobs)
 
