@@ -33,11 +33,13 @@ def run_example(example, folder, *options):
 
 
 @pytest.mark.parametrize(("example", "module", "steps"), FRAMEWORKS)
-def test_example(example, module, steps, tmp_path):
+def test_example(example, module, steps, tmp_path, request):
     try:
         importlib.import_module(module)
     except ImportError:
         pytest.skip(f"needs the environment of {module}: make test-integrations")
+    if module.startswith("ray"):
+        request.getfixturevalue("the_only_ray")
     run = run_example(example, tmp_path, "--steps", str(steps))
     assert run.returncode == 0, run.stderr[-3000:]
     assert "adept: " in run.stdout  # each example ends with advice
