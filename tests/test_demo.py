@@ -53,7 +53,7 @@ def test_demo_ends_in_a_table_advice_and_a_report(tmp_path: Path, capsys: pytest
     said = capsys.readouterr().out
     assert "PPO+ADEPT(R)" in said
     assert (tmp_path / "out" / "report" / "report.html").stat().st_size > 10_000
-    assert "What the updates of PPO (K=2) on minigrid/Empty-5x5 (1 run) were worth:\nUpdates move the policy" in said
+    assert "Advice on PPO (K=2) on minigrid/Empty-5x5 (1 run):\nUpdates move the policy" in said
     shown = next(Path(line.split()[-1]) for line in said.splitlines() if line.startswith("The page"))
     assert shown == tmp_path / "out" / "report" / "report.html"
     assert main([*arguments, "--json"]) == 0  # everything is done: it only reads

@@ -76,17 +76,21 @@ def test_methods_are_tested_where_the_value_is_the_same(analysis):
 
 
 def test_the_first_sentence_counts_and_the_next_names_every_value(analysis):
-    counts, details = sentences(analysis)
+    ranges, counts, details = sentences(analysis)
     assert counts == "ADEPT(U) is above PPO at 1 of 3 values and below at 1."
     score = {point.method: f"{point.score.value:.2f}" for point in points(analysis)}
     assert details == (
         f"ADEPT(U) against PPO, mean score over the run: above at ÷ 10 ({score['ucb.low']} against "
         f"{score['fixed.low']}); below at × 10 ({score['ucb.high']} against {score['fixed.high']}); not shown to "
-        f"differ at × 1 ({score['ucb.usual']} against {score['fixed.usual']}). The lowest value of ADEPT(U) is "
-        f"{score['ucb.high']}, that of PPO {score['fixed.low']}."
+        f"differ at × 1 ({score['ucb.usual']} against {score['fixed.usual']})."
+    )
+    fixed, ucb = ([float(score[f"{line}.{value}"]) for value in ("low", "usual", "high")] for line in ("fixed", "ucb"))
+    assert ranges == (
+        f"Over 3 values, mean score over the run: PPO from {min(fixed):.2f} to {max(fixed):.2f} and "
+        f"ADEPT(U) from {min(ucb):.2f} to {max(ucb):.2f}."
     )
     found = summarize(analysis)
-    assert (found.headline, found.differences[0]) == (counts, details)
+    assert (found.headline, *found.differences[:2]) == (ranges, counts, details)
 
 
 def test_the_figure_has_a_curve_per_method_and_its_numbers_beside_it(folder, analysis):

@@ -62,14 +62,14 @@ def run(words: list[str]) -> int:
         curves.setdefault(point["line"], []).append(point["score"][0])
     if curves:
         say(f"\n{plot(curves, list(dict.fromkeys(point['value'] for point in over_axis)))}")
-    for sentence in facts["summary"][: max(1, len(curves))]:
+    for sentence in facts["summary"][: len(curves) + 1]:
         say(f"\n{sentence}")
     say("")
     for row in (row for row in rows if row["choices"]):
         shares = ", ".join(f"K={epochs} in {share:.0%}" for epochs, share in row["choices"].items())
         say(f"{row['method']} chose {shares} of its updates: {_share(row)} of the update FLOPs.")
     for place, said in advice.items():
-        say(f"\nWhat the updates of {place} were worth:\n{said}")
+        say(f"\nAdvice on {place}:\n{said}")
     say(f"\nThe page with all figures: {facts['page']}")
     return 1 if results.counts()["failed"] else 0
 

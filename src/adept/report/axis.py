@@ -73,7 +73,7 @@ def lines(found: Sequence[Point]) -> dict[str, list[Point]]:
 
 
 def sentences(analysis: Analysis) -> list[str]:
-    """Say at how many values each method is above and below the baseline's, then where, and its worst value."""
+    """Say each method's range over the axis, at how many values it is above and below the baseline's, then where."""
     by_line = lines(points(analysis))
     rivals = {line: own for line, own in by_line.items() if not math.isnan(own[0].p)}
     base = next((line for line in by_line if line not in rivals), "")
@@ -87,7 +87,10 @@ def sentences(analysis: Analysis) -> list[str]:
             here = [f"{point.value} ({number(point.score.value)} against {number(point.rival)})"
                     for point in own if point.state == state]  # fmt: skip
             parts += [f"{words} at {listing(here)}"] if here else []
-        worst, theirs = (min(point.score.value for point in by_line[name]) for name in (line, base))
-        details.append(f"{line} against {base}, {analysis.criterion}: {'; '.join(parts)}. "
-                       f"The lowest value of {line} is {number(worst)}, that of {base} {number(theirs)}.")  # fmt: skip
-    return [f"{'; '.join(counts)}.", *details] if counts else []
+        details.append(f"{line} against {base}, {analysis.criterion}: {'; '.join(parts)}.")
+    if not counts:
+        return []
+    ends = {line: [pick(point.score.value for point in own) for pick in (min, max)] for line, own in by_line.items()}
+    ranges = listing([f"{line} from {number(low)} to {number(high)}" for line, (low, high) in ends.items()])
+    values = counted(len(by_line[base]), "value")
+    return [f"Over {values}, {analysis.criterion}: {ranges}.", f"{'; '.join(counts)}.", *details]
