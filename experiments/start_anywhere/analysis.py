@@ -15,6 +15,7 @@ import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -88,8 +89,8 @@ def read(results: StudyResults) -> Runs:
         forward = curve["flops"][0] / cost.iteration(cell.config, float(curve["epochs_done"][0]))
         flops[place] = curve["flops"][-1] - forward * sampled
         seconds[place] = curve["processor_seconds"][-1]
-    measured = untrained_scores(results)
-    untrained = np.array([measured[task][0] for task in tasks])
+    scores_without = untrained_scores(results)
+    untrained = np.array([scores_without[task][0] for task in tasks])
     return Runs(methods, starts, tasks, seeds, scores, flops, seconds, untrained)
 
 
@@ -328,10 +329,16 @@ def finished(runs: Runs) -> str:
     return f"{whole} of {planned} seeds {'is' if whole == 1 else 'are'} complete.{judged}"
 
 
+@cache
+def measured() -> tuple[StudyResults, Runs, dict[str, str]]:
+    """Return the committed records, their runs and the labels, read once for all blocks."""
+    results = load_results(FOLDER)
+    return results, read(results), named(results)
+
+
 def block() -> str:
     """Return the curve for the docs."""
-    results = load_results(FOLDER)
-    runs, labels = read(results), named(results)
+    _, runs, labels = measured()
     return (
         f"{finished(runs)} Score in per cent of each task's best fixed start, IQM over tasks and seeds "
         f"([all measures](../{FOLDER.relative_to(ROOT)}/README.md)):\n\n{curve_table(runs, labels)}"
@@ -340,8 +347,7 @@ def block() -> str:
 
 def page() -> str:
     """Return all measures for the page beside the records."""
-    results = load_results(FOLDER)
-    runs, labels = read(results), named(results)
+    results, runs, labels = measured()
     goals = "\n".join(f"| {' | '.join(row)} |" for row in answers(runs))
     parts = [
         f"{finished(runs)} Scores are in per cent of each task's best fixed start, IQM over tasks and seeds. Intervals "
@@ -357,12 +363,11 @@ BLOCKS = {"start-anywhere": block, "start-anywhere-page": page}
 
 def main() -> None:
     """Write the figure and its numbers beside the records; `python -m experiments` writes the pages."""
-    results = load_results(FOLDER)
-    runs = read(results)
+    _, runs, labels = measured()
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows_of(runs))
     write_aside(FOLDER / "curve.csv", text.getvalue())
-    draw(runs, named(results), FOLDER / "curve.png")
+    draw(runs, labels, FOLDER / "curve.png")
 
 
 if __name__ == "__main__":
