@@ -64,6 +64,8 @@ class Last(Scheduler[int]):
 class Halving(Rule):
     """Halve the scale with every update."""
 
+    saved = ("lr_scale",)
+
     def __init__(self, epochs: int, *, seed: int = 0) -> None:
         super().__init__(epochs, seed=seed)
         self._lr_scale = 2.0
@@ -71,12 +73,6 @@ class Halving(Rule):
     def step(self, feedback: Feedback | None) -> Settings:
         self._lr_scale /= 2
         return Settings(self.epochs, self._lr_scale)
-
-    def _state(self) -> dict[str, Any]:
-        return {"lr_scale": self._lr_scale}
-
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        self._lr_scale = state["lr_scale"]
 
 
 def small(**settings: Any) -> Config:

@@ -218,7 +218,7 @@ def test_an_epoch_that_goes_too_far_is_undone(monkeypatch: pytest.MonkeyPatch) -
 class Corrected(Rule):
     """Have the second epoch of every update tried again at half of the rate, and the first update at twice."""
 
-    guards: ClassVar[bool] = True
+    kl_stop = 0.0
     stopped = repeated = 0
 
     def step(self, feedback: Feedback | None) -> Settings:

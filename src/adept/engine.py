@@ -42,10 +42,6 @@ EPSILON = 1e-6
 """Epochs that an update may lack of those asked for, by rounding, and still count as whole."""
 
 
-def _alone(feedback: Feedback | None) -> Feedback | None:
-    return feedback
-
-
 class Engine:
     """Evaluate every update on the rollout after it, and let a rule set the next one.
 
@@ -81,53 +77,70 @@ class Engine:
         every_slope: bool = True,
         seed: int = 0,
         host: str = "own-loop",
-        pool: Callable[[Feedback | None], Feedback | None] = _alone,
+        pool: Callable[[Feedback | None], Feedback | None] | None = None,
     ) -> None:
-        self._given = given
-        self.epochs = 0
-        """the host's own epochs per update, as it last told them"""
-        self.rule = self._built(1)  # what is wrong with it is said now; the host's epochs come later
-        self._fresh = self._rule_state()
+        self._given, self._is_object = given, isinstance(given, Scheduler | Rule)
+        self.controls = given is not None
+        """whether a rule sets updates; without one they stay the host's"""
+        self._fresh: dict[str, Any] = {}
+        """state of the rule when it was built"""
+        self._build(1)  # what is wrong with it is said now; the host's epochs come later
         self.monitor, self._host, self._pool, self._seed = monitor, host, pool, seed
         self.max_rows = whole_number("rows", rows, at_least=1, example=MAX_ROWS)
         self._gains_every = whole_number("gains_every", gains_every, at_least=0, example=GAINS_EVERY)
         self._every_slope = every_slope
-        self.settings = Settings(1)
-        """of the update to come, or of the one that runs"""
         self.rewards_scaled = False
         """whether the host divides rewards by their scale, for the advice"""
-        self._failure = ""
-        self._start_run()
+        self.restart()
 
-    def _start_run(self) -> None:
+    def restart(self, *, loads: bool = False) -> None:
+        """Begin a run, which is told its epochs with `attach`: nothing of the last one counts there.
+
+        A rule given as data is built again. An object that chose already is refused, since the other run's return
+        would be credited to its last choice; unless a saved state is about to take the place of its own (`loads`).
+        """
+        if not self._is_object:
+            self._fresh = {}
+            self._build(1)
+        elif not loads and self.rule.state_dict() != self._fresh:
+            raise ValueError(
+                f"{self.rule!r} has chosen for another model, and would be credited with this one's return; an "
+                "object serves one model: build a new one for each model, or give it as data, such as 'ucb'"
+            )
+        self.epochs = 0
+        """the host's own epochs per update, as it last told them"""
+        self.settings = Settings(1)
+        """of the update to come, or of the one that runs"""
+        self.updates = 0
+        """how many updates were set or evaluated so far"""
         self.feedback: Feedback | None = None
         """what the last rollout says of the update before it; None where it says nothing"""
         self._evaluator: Evaluator[Any] | None = None
-        self.updates = 0
-        """how many updates were set or evaluated so far"""
         self._last: dict[str, Any] = {}
         """what the last update itself said"""
         self._deployed: int | None = None
         """whole epochs that the deployed parameters are after, where known"""
         self._rule_ended = False
         self._started = 0.0
+        self._failure = ""
         self._history: deque[dict[str, float]] = deque(maxlen=MAX_UPDATES)
 
-    def _built(self, epochs: int) -> Rule | None:
-        rule = None if self._given is None else make_rule(self._given, epochs=epochs)
-        if rule is not None and not self.sees_gradients:
+    def _build(self, epochs: int) -> None:
+        """Build the rule for the host's epochs; one that does not depend on them stays as it is."""
+        rule = make_rule(self._given, epochs=epochs) if self.controls else Rule(epochs)
+        if not self.sees_gradients:
             rule.require_updates()
-        return rule
-
-    def _rule_state(self) -> dict[str, Any]:
-        return {} if self.rule is None else self.rule.state_dict()
+        fresh = rule.state_dict()
+        if fresh != self._fresh:
+            self.rule, self._fresh = rule, fresh
 
     def attach(self, epochs: int, weights: Weights[Any] | None, learning_rate: float | None = None) -> None:
         """Meet the host: its own epochs per update, the parameters to evaluate, and its learning rate, where known."""
         if epochs != self.epochs:
             self.epochs, self.settings = epochs, Settings(epochs)
-            self._rebuild(epochs)
-        if self.rule is not None and not self.updates and learning_rate is not None:
+            if not self._is_object:
+                self._build(epochs)
+        if not self.updates and learning_rate is not None:
             self.rule.begin(learning_rate)
         if self._evaluator is None and self.monitor and weights is not None and not self._failure:
             self._evaluator = Evaluator(weights)
@@ -137,58 +150,19 @@ class Engine:
                 "not: name one, or leave monitor on"
             )
 
-    def _rebuild(self, epochs: int) -> None:
-        """Build a rule given as data for the host's epochs; one that does not depend on them stays as it is."""
-        if self._is_data:
-            built = self._built(epochs)
-            fresh = {} if built is None else built.state_dict()
-            if fresh != self._fresh:
-                self.rule, self._fresh = built, fresh
-
     def forget(self) -> None:
         """Forget the parameters of the last update: those at hand were not made by it."""
         self._evaluator = None
 
-    def restart(self, *, loads: bool = False) -> None:
-        """Begin another run, which is told its epochs with `attach`: nothing of the last one counts there.
-
-        A rule given as data is built again. An object that chose already is refused, since the other run's return
-        would be credited to its last choice; unless a saved state is about to take the place of its own (`loads`).
-        """
-        if self._is_data:
-            self.rule = self._built(1)
-            self._fresh = self._rule_state()
-        elif not loads and self._rule_state() != self._fresh:
-            raise ValueError(
-                f"{self.rule!r} has chosen for another model, and would be credited with this one's return; an "
-                "object serves one model: build a new one for each model, or give it as data, such as 'ucb'"
-            )
-        self.epochs, self._failure = 0, ""
-        self._start_run()
-
-    @property
-    def _is_data(self) -> bool:
-        return self._given is not None and not isinstance(self._given, Scheduler | Rule)
-
     @property
     def waits(self) -> bool:
         """Whether the rule may depend on the host's epochs, which are not known yet."""
-        return not self.epochs and self._is_data
-
-    @property
-    def controls(self) -> bool:
-        """Whether a rule sets updates at all."""
-        return self.rule is not None
-
-    @property
-    def needs_reward(self) -> bool:
-        """Whether the rule is a bandit, so that the host has to compute the reward."""
-        return self.rule is not None and self.rule.needs_reward
+        return self.controls and not self._is_object and not self.epochs
 
     @property
     def needs_evaluation(self) -> bool:
         """Whether the rule goes by measurements of updates."""
-        return self.rule is not None and not self.rule.needs_reward
+        return self.controls and not self.rule.needs_reward
 
     @property
     def wants_rows(self) -> bool:
@@ -196,25 +170,14 @@ class Engine:
         return self._evaluator is not None and self._evaluator.start is not None
 
     @property
-    def guards(self) -> bool:
-        """Whether the rule may end an update and undo its last epoch."""
-        return self.rule is not None and self.rule.guards
-
-    @property
-    def kl_stop(self) -> float | None:
-        """The KL at which the rule's guard ends an update, for hosts with such a limit of their own."""
-        limit = None if self.rule is None else self.rule.options.get("kl_stop")
-        return None if limit is None else float(limit)
-
-    @property
     def marks(self) -> tuple[int, ...]:
         """The epochs whose gain is measured: the powers of two up to the largest number, and the arms."""
-        arms = self.rule.scheduler.arms if isinstance(self.rule, BanditRule) else (self.epochs,)
-        return marked_epochs(arms)
+        return marked_epochs(self.rule.scheduler.arms if isinstance(self.rule, BanditRule) else (self.epochs,))
 
-    def _gains_due(self, update: int) -> bool:
-        """Whether the rollout before this update measures the gains of the one before it."""
-        return self.monitor and bool(self._gains_every) and update > 0 and update % self._gains_every == 0
+    @property
+    def _gains_due(self) -> bool:
+        """Whether the next rollout measures the gains of the update before it."""
+        return self.monitor and bool(self._gains_every) and self.updates > 0 and self.updates % self._gains_every == 0
 
     @contextmanager
     def _kept_from_host(self) -> Iterator[None]:
@@ -239,7 +202,7 @@ class Engine:
 
     def rollout(self, build: Callable[[], Rows | None]) -> Rows | None:
         """Return the rows of the rollout at hand, built if they evaluate anything or the rule's guard needs them."""
-        if self.wants_rows or self.kl_stop is not None:
+        if self.wants_rows or self.rule.kl_stop is not None:
             with self._kept_from_host():
                 return build()
         return None
@@ -266,7 +229,7 @@ class Engine:
         `lr_decay` is the factor of the host's learning-rate schedule for the next update, where it has one. The
         scheduled `learning_rate` itself and the `score`, a mean return, are for the advice.
         """
-        wanted = self.rule is not None and self.rule.wants_slope  # before this rollout tells anything
+        wanted = self.rule.wants_slope  # before this rollout tells anything
         found: Feedback | None = None
         with self._kept_from_host():
             found = self._evaluate(rows, wanted=wanted)
@@ -274,23 +237,28 @@ class Engine:
         if found is not None or reward is not None or "kl" in self._last:
             known = {**self._last, "explained_variance": explained, "reward": reward, "lr_decay": lr_decay}
             found = replace(found or Feedback(), **known)
-        self.feedback = found = self._pool(found)
-        if self.rule is not None:
-            if found is not None and not wanted:  # monitoring may have measured a slope: it changes no number of a run
-                found = replace(found, slope=UNKNOWN, critic_slope=UNKNOWN)
-            self.settings = self.rule.step(found)
+        self.feedback = found = found if self._pool is None else self._pool(found)
+        if found is not None and not wanted:  # monitoring may have measured a slope: it changes no number of a run
+            found = replace(found, slope=UNKNOWN, critic_slope=UNKNOWN)
+        self.settings = self.rule.step(found)
         self.updates += 1
         told = {"explained_variance": explained, "learning_rate": learning_rate, "score": score}
-        self._history.append(self._row() | {name: value for name, value in told.items() if value is not None})
+        told["lr_scale"] = self.settings.lr_scale if self.needs_evaluation else None
+        columns = {} if self.feedback is None else self.feedback.columns()
+        row = {"epochs": float(self.settings.epochs), **columns}
+        self._history.append(row | {name: value for name, value in told.items() if value is not None})
         with self._kept_from_host():
-            self._begin()
+            if self._evaluator is not None:
+                self._evaluator.clear()  # frees the memory before the copy
+                if self._every_slope or self.rule.needs_slope or self._gains_due:
+                    self._evaluator.begin()
         self._last, self._deployed, self._rule_ended = {}, None, False
         self._started = time.perf_counter()
         return self.settings
 
     def _evaluate(self, rows: Rows | None, *, wanted: bool) -> Feedback | None:
         """Return the estimates of the last update; None where none are due, or it did not move the policy."""
-        gains = self._gains_due(self.updates)
+        gains = self._gains_due
         if rows is None or self._evaluator is None or not (gains or wanted or self._every_slope):
             return None
         deployed = self._deployed if self._deployed in self.marks else None
@@ -303,36 +271,22 @@ class Engine:
             found = replace(found, gain_by_epoch={**found.gain_by_epoch, deployed: found.update_gain})
         return found
 
-    def _begin(self) -> None:
-        """Copy the parameters before an update that the next rollout evaluates."""
-        if self._evaluator is not None:
-            needed = self.rule is not None and self.rule.needs_slope
-            if self._every_slope or needed or self._gains_due(self.updates):
-                self._evaluator.begin()
-            else:
-                self._evaluator.clear()
-
     def mark(self, epoch: int) -> None:
         """Take note that an epoch of the update ended, the first being 1; the last one is the update itself."""
         if epoch >= self.settings.epochs:
             self._deployed = epoch
-        due = self._gains_due(self.updates) and epoch in self.marks and epoch < self.settings.epochs
-        if due and self._evaluator is not None and self._evaluator.start is not None:
+        elif self._gains_due and epoch in self.marks and self._evaluator is not None and self.wants_rows:
             with self._kept_from_host():
                 self._evaluator.mark(epoch)
 
     def stops(self, kl: float) -> bool:
         """Say whether the rule's guard ends the update after an epoch with this KL, or undoes the epoch."""
-        self._rule_ended = self.rule is not None and self.rule.stops(kl)
+        self._rule_ended = self.rule.stops(kl)
         return self._rule_ended
-
-    def retry(self, kl: float) -> float | None:
-        """Return the factor of the learning rate with which an undone epoch is tried again; None: the update ends."""
-        return None if self.rule is None else self.rule.retry(kl)
 
     def repeat(self, kl: float) -> float | None:
         """Return the factor of the learning rate with which the whole update is made again; None: it stays."""
-        factor = None if self.rule is None else self.rule.repeat(kl)
+        factor = self.rule.repeat(kl)
         if factor is not None and self._evaluator is not None:
             self._evaluator.marked.clear()
         return factor
@@ -357,26 +311,15 @@ class Engine:
             self._history[-1]["update_seconds"] = time.perf_counter() - self._started
 
     def metrics(self) -> dict[str, float]:
-        """Return what this rollout adds to the host's log: estimates, reward and the rule's numbers, where known."""
+        """Return what is known for the host's log: estimates, reward, the rule's numbers, and epochs once finished."""
         numbers = {} if self.feedback is None else self.feedback.columns()
         if self.feedback is not None and self.feedback.reward is not None:
             numbers["reward"] = self.feedback.reward
-        if self.rule is not None:
+        if self.controls:
             numbers |= self.rule.metrics(self.settings)
+        if self._history and "epochs_done" in self._history[-1]:
+            numbers |= {name: self._history[-1][name] for name in ("epochs", "epochs_done")}
         return {f"{PREFIX}/{name}": float(value) for name, value in numbers.items() if math.isfinite(value)}
-
-    def update_metrics(self) -> dict[str, float]:
-        """Return what is known once an update is over: the epochs asked for and done."""
-        last = self._history[-1] if self._history else {}
-        if "epochs_done" not in last:
-            return {}
-        return {f"{PREFIX}/{name}": float(last[name]) for name in ("epochs", "epochs_done")}
-
-    def _row(self) -> dict[str, float]:
-        row = {"epochs": float(self.settings.epochs)}
-        if self.needs_evaluation:
-            row["lr_scale"] = self.settings.lr_scale
-        return row if self.feedback is None else row | self.feedback.columns()
 
     def advice(self) -> Advice:
         """Return what the updates so far say of the host's epochs and learning rate."""
@@ -390,7 +333,7 @@ class Engine:
 
         Parameters are not in it: the first update after a load is not evaluated, unless the host saves them, too.
         """
-        if self.rule is None:
+        if not self.controls:
             return {}
         own = {"updates": self.updates, "deployed": self._deployed, "last": self._last}
         return {**own, "rule": self.rule.state_dict()}
@@ -402,7 +345,7 @@ class Engine:
         """
         if self._evaluator is not None:
             self._evaluator.clear()  # the parameters that come with the state are not those of the last update
-        if self.rule is None or not state:
+        if not self.controls or not state:
             return
         try:
             if not isinstance(state, Mapping) or state.keys() != self.state_dict().keys():

@@ -132,7 +132,7 @@ class Hindsight:
 
     def metrics(self) -> dict[str, float]:
         """Return numbers for a log, named `adept/…`: feedback on the last update, and the settings of this one."""
-        return self._engine.metrics() | self._engine.update_metrics()
+        return self._engine.metrics()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state, JSON-safe; empty without control. The first update after loading is not evaluated."""

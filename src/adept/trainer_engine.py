@@ -113,8 +113,8 @@ class TrainerEngine(Engine):
         decayed = 1 - self.updates / config.iterations if config.learning_rate_decay else 1.0
         scheduled = config.learning_rate * decayed
         self.policy_passes = self.values_passes = 0
-        rows = self._rows(rollout) if self.needs_evaluation or self._gains_due(self.updates) else None
-        chosen = self.step(rows, reward=reward if self.needs_reward else None, lr_decay=decayed)
+        rows = self._rows(rollout) if self.needs_evaluation or self._gains_due else None
+        chosen = self.step(rows, reward=reward if self.rule.needs_reward else None, lr_decay=decayed)
         if self.augmentation_scheduler is not None:
             self._augmentation = self.augmentation_scheduler.step(reward)
         self.settings = replace(
@@ -169,7 +169,6 @@ class TrainerEngine(Engine):
 
     def columns(self) -> dict[str, float]:
         """Return the numbers behind the present settings, always the same columns; NaN where nothing was measured."""
-        assert self.rule is not None
         columns = self.rule.columns(self.settings)
         if self._augmentation is not None:
             columns["augmentation"] = self._augmentations.index(self._augmentation)

@@ -186,7 +186,7 @@ class Trainer:
         The engine's rule may have the whole update undone and made again at another learning rate.
         """
         seed = stream_seed(self.config.seed, "held-out", self.iteration) if self.stopping else 0
-        start = self.learner.snapshot() if self.engine.guards else None
+        start = self.learner.snapshot() if self.engine.rule.kl_stop is not None else None
         update = Update(settings)
         while True:
             rows = rollout
@@ -206,14 +206,14 @@ class Trainer:
 
     def _attempt(self, rollout: Rollout, update: Update) -> None:
         """Make the epochs of an update; one that the rule's guard undoes is tried again if it says so."""
-        before = self.learner.snapshot() if self.engine.guards else None
+        before = self.learner.snapshot() if self.engine.rule.kl_stop is not None else None
         epochs = self.learner.epochs(rollout, update.settings, self.engine.rule)
         while (epoch := next(epochs, None)) is not None:
             update.add(epoch)
             if before is not None:
                 if self.engine.stops(epoch["approx_kl"]):
                     self.learner.restore(before)
-                    factor = self.engine.retry(epoch["approx_kl"])
+                    factor = self.engine.rule.retry(epoch["approx_kl"])
                     update.undo(factor)
                     if factor is None:
                         return

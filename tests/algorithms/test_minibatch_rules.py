@@ -177,7 +177,7 @@ def test_frameworks_and_probes_refuse_them() -> None:
                 Engine(given)
         with pytest.raises(ValueError, match="acts on every gradient step"):
             lr_scales(name, 4, {}, "normal", runs=1)
-    assert Engine("kl-rate").rule is not None
+    assert isinstance(Engine("kl-rate").rule, KLRate)
 
 
 @both

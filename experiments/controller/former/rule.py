@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from adept.hindsight.feedback import Feedback
 from adept.names import unknown_name
@@ -17,8 +16,9 @@ from adept.rules.hindsight import (
     MIN_EXPLAINED_VARIANCE,
     MIN_UNEXPLAINED,
     OPTIMIZE_FOR,
-    SlopeSum,
+    add,
     averaged,
+    spend,
 )
 from adept.schedulers.validation import real_number
 
@@ -26,12 +26,6 @@ MAX_LOG_SCALE = math.log(32)
 """The scale stays between 1/32 and 32."""
 OVERSHOOT_Z = -3.0
 """The Z that a KL above the limit counts as."""
-
-
-class _Slopes(SlopeSum):
-    def replace(self, z: float) -> None:
-        """Put one slope in the place of all."""
-        self.sum, self.count = z, 1.0
 
 
 class FormerHindsight(Rule):
@@ -82,7 +76,9 @@ class FormerHindsight(Rule):
     """
 
     needs_slope: ClassVar[bool] = True
-    guards: ClassVar[bool] = True
+    saved: ClassVar[tuple[str, ...]] = (
+        "x", "saved", "z", "slopes", "explained", "y", "critic_slopes", "unexplained",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -105,18 +101,17 @@ class FormerHindsight(Rule):
             raise unknown_name("optimize_for", str(optimize_for), OPTIMIZE_FOR)
         if critic not in CRITIC:
             raise unknown_name("critic", str(critic), CRITIC)
-        self._optimize_for = optimize_for
-        self._gain = real_number("gain", gain, at_least=0, at_most=10, example=0.5)
-        self._leak = real_number("leak", leak, at_least=0, at_most=1, example=0.01)
-        self._deadband = real_number("deadband", deadband, at_least=0, at_most=100, example=1.5)
-        self._share = real_number("share", share, above=0, at_most=1, example=0.3)
-        self._pace = real_number("pace", pace, at_least=0, at_most=10, example=0.1)
-        self._kl_limit = real_number("kl_limit", kl_limit, above=0, example=0.05)
-        self._kl_stop = real_number("kl_stop", kl_stop, above=0, example=0.1)
-        self._trade_rate = real_number("trade_rate", trade_rate, at_least=0, example=1e-3)
-        self._critic_has = critic
+        self.optimize_for, self.critic = optimize_for, critic
+        self.gain = real_number("gain", gain, at_least=0, at_most=10, example=0.5)
+        self.leak = real_number("leak", leak, at_least=0, at_most=1, example=0.01)
+        self.deadband = real_number("deadband", deadband, at_least=0, at_most=100, example=1.5)
+        self.share = real_number("share", share, above=0, at_most=1, example=0.3)
+        self.pace = real_number("pace", pace, at_least=0, at_most=10, example=0.1)
+        self.kl_limit = real_number("kl_limit", kl_limit, above=0, example=0.05)
+        self.kl_stop = real_number("kl_stop", kl_stop, above=0, example=0.1)
+        self.trade_rate = real_number("trade_rate", trade_rate, at_least=0, example=1e-3)
         self._x = self._z = self._saved = 0.0
-        self._slopes, self._critic_slopes = _Slopes(), _Slopes()
+        self._slopes, self._critic_slopes = [0.0, 0.0], [0.0, 0.0]
         self._explained: float | None = None
         """moving average of the critic's explained variance"""
         self._y: float | None = None
@@ -124,35 +119,15 @@ class FormerHindsight(Rule):
         self._unexplained: float | None = None
         """moving average of u"""
 
-    @property
-    def options(self) -> dict[str, float | str]:
-        """The knobs, by the names of the constructor."""
-        return {
-            "optimize_for": self._optimize_for,
-            "gain": self._gain,
-            "leak": self._leak,
-            "deadband": self._deadband,
-            "share": self._share,
-            "pace": self._pace,
-            "kl_limit": self._kl_limit,
-            "kl_stop": self._kl_stop,
-            "trade_rate": self._trade_rate,
-            "critic": self._critic_has,
-        }
-
     def begin(self, learning_rate: float) -> None:
         """Trade epochs for scale at once, when optimizing for compute and the learning rate leaves room for it."""
-        if self._optimize_for == "compute" and self._trade_rate > learning_rate > 0:
-            self._saved = min(math.log(self._trade_rate / learning_rate), -math.log(self._share))
+        if self.optimize_for == "compute" and self.trade_rate > learning_rate > 0:
+            self._saved = min(math.log(self.trade_rate / learning_rate), -math.log(self.share))
 
     @property
     def wants_slope(self) -> bool:
         """Whether advantages are more than the critic's errors; while they are not, slopes would not count."""
         return self._explained is None or self._explained >= MIN_EXPLAINED_VARIANCE
-
-    def stops(self, kl: float) -> bool:
-        """Say whether an epoch with this approximate KL went too far, so that the update must end."""
-        return not kl <= self._kl_stop
 
     def diagnostics(self) -> dict[str, float]:
         """Return how far updates move, relative to the preset's, the Z that moved it last, and the critic's factor."""
@@ -163,12 +138,11 @@ class FormerHindsight(Rule):
         if feedback is not None:
             seen = self._add(feedback)
             self._learn_critic(feedback)
-            self._z = self._slopes.z
-            moved = self._slopes.spend(self._deadband)
-            room = 1.0 if feedback.kl is None or moved <= 0 else max(0.0, 1 - feedback.kl / self._kl_limit)
-            self._x = _within((1 - self._leak) * self._x + self._gain * moved * room)
+            self._z, moved = spend(self._slopes, self.deadband)
+            room = 1.0 if feedback.kl is None or moved <= 0 else max(0.0, 1 - feedback.kl / self.kl_limit)
+            self._x = _within((1 - self.leak) * self._x + self.gain * moved * room)
             if seen and moved <= 0:
-                self._saved = _within(self._saved + self._pace)
+                self._saved = _within(self._saved + self.pace)
         made = self._made()
         longer = math.log(self.epochs / made)
         lr_scale = _within(self._x + longer)
@@ -176,9 +150,9 @@ class FormerHindsight(Rule):
 
     def _made(self) -> int:
         """Return the epochs of the next update."""
-        if self._optimize_for == "samples":
+        if self.optimize_for == "samples":
             return self.epochs
-        fewest = max(min(2, self.epochs), round(self.epochs * self._share))
+        fewest = max(min(2, self.epochs), round(self.epochs * self.share))
         return max(fewest, round(self.epochs * math.exp(-self._saved)))
 
     def _add(self, feedback: Feedback) -> bool:
@@ -189,19 +163,19 @@ class FormerHindsight(Rule):
         slope = feedback.slope.z if feedback.slope.known and self.wants_slope else None
         if slope is not None and feedback.stopped:
             slope = min(slope, 0.0)
-        if feedback.kl is not None and feedback.kl > self._kl_limit:
-            self._slopes.replace(OVERSHOOT_Z)
+        if feedback.kl is not None and feedback.kl > self.kl_limit:
+            self._slopes = [OVERSHOOT_Z, 1.0]
         elif slope is not None:
-            self._slopes.add(slope)
+            add(self._slopes, slope)
         return slope is not None
 
     def _learn_critic(self, feedback: Feedback) -> None:
         """Move the critic's own factor, if its slope is known and counts."""
         slope = feedback.critic_slope
-        if self._critic_has == "shared" or not slope.known or not self.wants_slope:
+        if self.critic == "shared" or not slope.known or not self.wants_slope:
             return
-        self._critic_slopes.add(slope.z)
-        sure = self._critic_slopes.spend(self._deadband)
+        add(self._critic_slopes, slope.z)
+        _, sure = spend(self._critic_slopes, self.deadband)
         wanted = math.log(min(MAX_CRITIC_FACTOR, max(MIN_CRITIC_FACTOR, 1 + slope.value)))
         step = abs(sure) * wanted if sure * wanted > 0 else 0.0
         if feedback.explained_variance is not None:
@@ -209,27 +183,10 @@ class FormerHindsight(Rule):
             rise = 0.0 if self._unexplained is None else unexplained - self._unexplained
             self._unexplained = averaged(self._unexplained, unexplained)
             if rise > MAX_UNEXPLAINED_RISE:
-                step = -self._gain
+                step = -self.gain
             elif step > 0:
                 step *= 1 - max(0.0, rise) / MAX_UNEXPLAINED_RISE
-        self._y = max(0.0, _within((1 - self._leak) * (self._y or 0.0) + step))
-
-    def _state(self) -> dict[str, Any]:
-        return {
-            "x": self._x,
-            "saved": self._saved,
-            "z": self._z,
-            "slopes": [self._slopes.sum, self._slopes.count],
-            "explained": self._explained,
-            "y": self._y,
-            "critic_slopes": [self._critic_slopes.sum, self._critic_slopes.count],
-            "unexplained": self._unexplained,
-        }
-
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        self._x, self._saved, self._z = state["x"], state["saved"], state["z"]
-        self._slopes, self._critic_slopes = _Slopes(*state["slopes"]), _Slopes(*state["critic_slopes"])
-        self._explained, self._y, self._unexplained = state["explained"], state["y"], state["unexplained"]
+        self._y = max(0.0, _within((1 - self.leak) * (self._y or 0.0) + step))
 
 
 def _within(logarithm: float) -> float:

@@ -137,7 +137,7 @@ class AdeptLearner(PPOTorchLearner):
         """Iterate as usual, for as many epochs as are chosen."""
         batch, engine = self._make_batch_if_necessary(training_data), self.engine
         rows = engine.rollout(lambda: self._rows(batch))
-        reward = self._mean_return(batch) if engine.needs_reward else None
+        reward = self._mean_return(batch) if engine.rule.needs_reward else None
         rate = max(contract.learning_rate(optimizer) for optimizer in self._named_optimizers.values())
         settings = engine.step(rows, reward=reward, learning_rate=rate)
         epochs = settings.epochs if engine.controls else num_epochs
@@ -150,7 +150,8 @@ class AdeptLearner(PPOTorchLearner):
         minibatches = super()._create_iterator_if_necessary(
             training_data=training_data, num_total_minibatches=num_total_minibatches, num_epochs=epochs, **kwargs
         )
-        return self._monitored(minibatches, rows if engine.kl_stop is not None else None, epochs, num_total_minibatches)
+        guarded = rows if engine.rule.kl_stop is not None else None
+        return self._monitored(minibatches, guarded, epochs, num_total_minibatches)
 
     def _monitored(self, minibatches: Any, rows: Rows | None, epochs: int, planned: int) -> Iterator[Any]:
         """Yield the minibatches, take note of each epoch's end, and keep the rule's guard.
@@ -167,7 +168,7 @@ class AdeptLearner(PPOTorchLearner):
             if done > ended:
                 ended, self._epochs_done = done, float(done)
                 self.engine.mark(done)
-                guarded = self.engine.kl_stop is not None and (planned > 0 or not self.distributed)
+                guarded = self.engine.rule.kl_stop is not None and (planned > 0 or not self.distributed)
                 if guarded and done < epochs and self.engine.stops(self._kl(rows)):
                     return
         self._epochs_done = float(epochs)
@@ -267,7 +268,7 @@ class AdeptLearner(PPOTorchLearner):
         for lr_scale in self._lr_scales:
             lr_scale.factor = 1.0
         self.engine.finished(self._epochs_done)
-        for name, value in (self.engine.metrics() | self.engine.update_metrics()).items():
+        for name, value in self.engine.metrics().items():
             self.metrics.log_value((ALL_MODULES, name), value, window=1)
 
     def get_state(self, components: Any = None, *, not_components: Any = None, **kwargs: Any) -> Any:

@@ -86,7 +86,7 @@ class _Attached:
         algorithm, engine = self.runner.alg, self.engine
         own = {name: getattr(algorithm, name) for name in ("num_learning_epochs", "schedule")}
         before = self._lr_scale.count
-        reward = float(algorithm.storage.returns.double().mean()) if engine.needs_reward else None
+        reward = float(algorithm.storage.returns.double().mean()) if engine.rule.needs_reward else None
         rows = engine.rollout(self._rollout)
         settings = engine.step(
             rows,
@@ -94,7 +94,7 @@ class _Attached:
             learning_rate=contract.learning_rate(algorithm.optimizer),
             score=contract.mean(self.runner.logger.rewbuffer),
         )
-        self._rows = rows if engine.kl_stop is not None else None
+        self._rows = rows if engine.rule.kl_stop is not None else None
         if engine.controls:
             algorithm.num_learning_epochs, self._lr_scale.settings = settings.epochs, settings
         if engine.needs_evaluation:
@@ -187,7 +187,7 @@ class _Attached:
         logger = self.runner.logger
         type(logger).log(logger, it, *args, **kwargs)
         if logger.writer is not None:
-            for name, value in (self.engine.metrics() | self.engine.update_metrics()).items():
+            for name, value in self.engine.metrics().items():
                 logger.writer.add_scalar(name, value, it)
 
     def save(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from adept.engine import MAX_ROWS, Engine
+from adept.engine import MAX_ROWS, PREFIX, Engine
 from adept.hindsight.advice import Advice
 from adept.hindsight.evaluation import GAINS_EVERY, ModuleWeights, Rows, Weights
 from adept.integrations import contract
@@ -86,7 +86,7 @@ class AdeptCallback(BaseCallback):
     @property
     def rule(self) -> Rule | None:
         """The rule that sets updates."""
-        return self.engine.rule
+        return self.engine.rule if self.engine.controls else None
 
     def advice(self) -> Advice:
         """Return what the updates so far say of the model's epochs and learning rate."""
@@ -125,7 +125,7 @@ class AdeptCallback(BaseCallback):
         if self._update is not None and not self._update.was_last():
             self.engine.forget()  # parameters were loaded during the training, which is no update
         self.engine.attach(self.engine.epochs if self.engine.controls else model.n_epochs, _weights(model))
-        reward = self._reward(model) if self.engine.needs_reward and self._carried_out else None
+        reward = self._reward(model) if self.engine.rule.needs_reward and self._carried_out else None
         self._carried_out = True
         rows = self.engine.rollout(lambda: rows_of(model, self.engine))
         rate = float(model.lr_schedule(1 - model.num_timesteps / model._total_timesteps))  # as `train` will have it
@@ -146,7 +146,7 @@ class AdeptCallback(BaseCallback):
         sbx has none. Where a policy acts otherwise than it trains (dropout, batch normalisation), that of SB3 compares
         the two, and would end updates that did not move.
         """
-        if self.engine.kl_stop is None:
+        if self.engine.rule.kl_stop is None:
             return False
         policy: Any = self.model.policy
         return not hasattr(policy, "optimizer") or contract.acts_otherwise(policy)
@@ -230,9 +230,10 @@ class _Update:
             if self._steps is not None:
                 self._steps.remove()
         self._made = _marks(model)
-        self._engine.finished(self._done())
-        for name, value in self._engine.update_metrics().items():
-            model.logger.record(name, value)
+        done = self._done()
+        self._engine.finished(done)
+        for name, value in {"epochs": float(self._engine.settings.epochs), "epochs_done": done}.items():
+            model.logger.record(f"{PREFIX}/{name}", value)
 
     def _chosen(self) -> dict[str, Any]:
         """Return the settings of the model for this update, and set the scale."""
@@ -243,9 +244,10 @@ class _Update:
         if self._steps is None:
             return {**chosen, "lr_schedule": _Scaled(model.lr_schedule, engine.settings.lr_scale)}
         self._steps.settings = engine.settings
-        if engine.kl_stop is not None and self._rows is None:
+        kl_stop = engine.rule.kl_stop
+        if kl_stop is not None and self._rows is None:
             # SB3 stops at 1.5 times its target.
-            chosen["target_kl"] = min(engine.kl_stop / 1.5, math.inf if model.target_kl is None else model.target_kl)
+            chosen["target_kl"] = min(kl_stop / 1.5, math.inf if model.target_kl is None else model.target_kl)
         return chosen
 
     def _done(self) -> float:

@@ -108,7 +108,7 @@ class _Attached:
             rows = self.engine.rollout(self._rows) if self.engine.wants_rows else None
             settings = self.engine.step(
                 rows,
-                reward=self._reward if self.engine.needs_reward else None,
+                reward=self._reward if self.engine.rule.needs_reward else None,
                 learning_rate=contract.learning_rate(agent.optimizer),
                 score=contract.mean(agent._track_rewards),
             )
@@ -175,14 +175,15 @@ class _Attached:
         """
         cfg = self.agent.cfg
         settled = self.engine.updates > 0 or not (cfg.observation_preprocessor or cfg.state_preprocessor)
-        return self.engine.kl_stop is not None and not self._perturbed and settled
+        return self.engine.rule.kl_stop is not None and not self._perturbed and settled
 
     def update(self, *, timestep: int, timesteps: int) -> None:
         """Update as usual, except for the choice, and keep the number of epochs out of the learning rate."""
         agent, before, own_limit = self.agent, self._steps.count, self.agent.cfg.kl_threshold
         self._guarded = self._guards
-        if self.engine.kl_stop is not None and self._guarded:
-            agent.cfg.kl_threshold = min(self.engine.kl_stop, own_limit or self.engine.kl_stop)
+        kl_stop = self.engine.rule.kl_stop
+        if kl_stop is not None and self._guarded:
+            agent.cfg.kl_threshold = min(kl_stop, own_limit or kl_stop)
         try:
             if agent.scheduler is None or not self.engine.controls:
                 type(agent).update(agent, timestep=timestep, timesteps=timesteps)
@@ -192,7 +193,7 @@ class _Attached:
             agent.cfg.learning_epochs, agent.cfg.kl_threshold, self._steps.factor = self._epochs, own_limit, 1.0
             self._sampled, self._cut, self._minibatches = 0, False, _Minibatches()
         self.engine.finished((self._steps.count - before) / agent.cfg.mini_batches)
-        for name, value in (self.engine.metrics() | self.engine.update_metrics()).items():
+        for name, value in self.engine.metrics().items():
             agent.track_data(name, value)
         if self._verbose and self.engine.monitor and timestep + agent.cfg.rollouts >= timesteps:
             print(f"adept: {self.engine.advice()}")
@@ -202,7 +203,7 @@ class _Attached:
         with contract.held_steps(learning_rate) as asked:
             type(agent).update(agent, timestep=timestep, timesteps=timesteps)
         if isinstance(learning_rate, KLAdaptiveLR):
-            if self.engine.needs_reward:  # a rule moves the rate itself, and the two would work against each other
+            if self.engine.rule.needs_reward:  # a rule moves the rate itself, and the two would work against each other
                 learning_rate.step(*asked[0])
             return
         for _ in range(self._epochs):

@@ -106,11 +106,11 @@ class _Attached(torch.nn.Module):
         engine.attach(repeat, self._weights, rate)
         self._load()
         rows = engine.rollout(lambda: self._rows(batch))
-        reward = self._reward if engine.needs_reward else None
+        reward = self._reward if engine.rule.needs_reward else None
         settings = engine.step(rows, reward=reward, learning_rate=rate)
         epochs, self._steps.settings = (settings.epochs, settings) if engine.controls else (repeat, Settings(repeat))
         own = type(batch)
-        monitored = self._monitored(own, batch, rows if engine.kl_stop is not None else None)
+        monitored = self._monitored(own, batch, rows if engine.rule.kl_stop is not None else None)
         object.__setattr__(batch, "__class__", monitored)  # Batch itself would take the attribute for data
         try:
             stats = type(algorithm)._update_with_batch(algorithm, batch, batch_size=batch_size, repeat=epochs)
@@ -119,7 +119,7 @@ class _Attached(torch.nn.Module):
             del monitored.split  # type: ignore[attr-defined]  # it holds the batch, and a class waits for the collector
             self._steps.factor = 1.0
         engine.finished(stats.gradient_steps / max(1, len(batch) // (batch_size or len(batch))))
-        numbers = engine.metrics() | engine.update_metrics()
+        numbers = engine.metrics()
         shortened = {name.removeprefix(f"{PREFIX}/"): value for name, value in numbers.items()}
         kind: Any = type(stats)
         own_numbers = {each.name: getattr(stats, each.name) for each in fields(stats)}

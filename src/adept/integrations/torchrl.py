@@ -106,10 +106,10 @@ class AdeptHook(TrainerHookBase):
         trainer, engine = self._trainer, self.engine
         estimated = cache(lambda: self._estimated(batch))
         rows = engine.rollout(lambda: self._rows(estimated()))
-        reward = self._mean_return(estimated()) if engine.needs_reward else None
+        reward = self._mean_return(estimated()) if engine.rule.needs_reward else None
         settings = engine.step(rows, reward=reward, learning_rate=contract.learning_rate(trainer.optimizer))
         self._epochs_done, self._stopped = 0, False
-        self._guarded = rows if engine.kl_stop is not None else None
+        self._guarded = rows if engine.rule.kl_stop is not None else None
         try:
             if engine.controls:
                 trainer.num_epochs, self._steps.settings = settings.epochs, settings
@@ -121,7 +121,7 @@ class AdeptHook(TrainerHookBase):
             trainer.num_epochs, self._steps.factor = self._configured, 1.0
             vars(trainer).pop("_process_optim_batch_hook", None)
         engine.finished(self._epochs_done)
-        self._numbers = engine.metrics() | engine.update_metrics()
+        self._numbers = engine.metrics()
 
     def _with_schedules(self, batch: Any) -> None:
         trainer = self._trainer

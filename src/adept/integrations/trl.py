@@ -150,13 +150,13 @@ class _Attached(TrainerCallback):
             rows = engine.rollout(lambda: None if "pixel_values" in generated else self._rows(generated))
             settings = engine.step(
                 rows,
-                reward=self._reward if engine.needs_reward else None,
+                reward=self._reward if engine.rule.needs_reward else None,
                 learning_rate=trainer.lr_scheduler.get_last_lr()[0],
                 score=self._reward,
             )
             if engine.controls:
                 self._epochs = min(settings.epochs, trainer.num_iterations)
-                self._guarded = rows if engine.kl_stop is not None and self._epochs > 1 else None
+                self._guarded = rows if engine.rule.kl_stop is not None and self._epochs > 1 else None
                 self._set_lr_scale(settings.lr_scale)
                 self._keep_state()
         return generated
@@ -180,7 +180,7 @@ class _Attached(TrainerCallback):
         groups = prompted.cpu().numpy()
         if not groups.any():  # of one prompt alone completions are independent
             groups = np.arange(len(groups))
-        if self.engine.kl_stop is None:
+        if self.engine.rule.kl_stop is None:
             return Rows(passes, advantages.flatten(), groups)
         with self._weights.current():  # the guard compares with it
             deployed = as_numpy(passes())
@@ -215,7 +215,7 @@ class _Attached(TrainerCallback):
 
     def _finish(self) -> None:
         self.engine.finished(len(self._losses) / self.trainer.args.steps_per_generation)
-        for name, value in (self.engine.metrics() | self.engine.update_metrics()).items():
+        for name, value in self.engine.metrics().items():
             self.trainer._metrics["train"][name].append(value)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, optimizer: Any = None, **_: Any) -> None:

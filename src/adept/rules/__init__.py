@@ -5,7 +5,6 @@ A new rule is one new file and one line in `RULES`.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from adept.hindsight.feedback import Feedback
 from adept.names import unknown_name
 from adept.rules.adam_rel import AdamRel
 from adept.rules.bandit import BanditRule
-from adept.rules.base import Rule, Settings
+from adept.rules.base import Rule, Settings, rule_options
 from adept.rules.hindsight import HindsightRule
 from adept.rules.hypergradient import Hypergradient
 from adept.rules.kl_rate import KLRate
@@ -81,9 +80,3 @@ def make_rule(given: Any, *, epochs: int, arms: Sequence[int] | None = None, see
         raise unknown_name("scheduler or rule", name, (*SCHEDULERS, *RULES))
     default = tuple(dict.fromkeys((epochs, max(1, epochs // 2), 1))) if arms is None else arms
     return BanditRule(make_scheduler(name, values.pop("arms", default), **values))
-
-
-def rule_options(cls: type[Rule]) -> list[str]:
-    """Return the names of a rule's own options: its constructor's named parameters but the seed."""
-    named = inspect.signature(cls).parameters.values()
-    return [each.name for each in named if each.kind is inspect.Parameter.KEYWORD_ONLY and each.name != "seed"]

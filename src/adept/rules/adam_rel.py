@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from adept.hindsight.feedback import Feedback
-from adept.rules.base import Rule, Settings
+from adept.rules.base import Rule
 
 
 class AdamRel(Rule):
@@ -24,7 +23,3 @@ class AdamRel(Rule):
     """
 
     resets_steps: ClassVar[bool] = True
-
-    def step(self, feedback: Feedback | None) -> Settings:
-        """Return the preset's epochs at the present rate."""
-        return Settings(self.epochs)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
+import inspect
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Protocol, SupportsFloat
+from typing import Any, ClassVar, SupportsFloat
 
 from adept.hindsight.feedback import Feedback
 from adept.schedulers.validation import whole_number
@@ -46,19 +46,12 @@ class Settings:
         return min(scheduled * self.critic_lr_scale, max(rate, MAX_CRITIC_RATE))
 
 
-class Vector(Protocol):
-    """A flat array or tensor, on any device."""
+class Rule:
+    """Set every update from feedback on the last one; this class itself makes every update alike.
 
-    def __matmul__(self, other: Any, /) -> Any:
-        """Return the scalar product."""
-
-
-class Rule(ABC):
-    """Set every update from feedback on the last one.
-
-    A new rule implements `step`. Override `_state` and `_restore` if it keeps state, `options` if it has options,
-    `diagnostics` if it has numbers to plot, `stops` if it guards an update, and `adapt` if it sets the learning rate of
-    every gradient step.
+    A new rule implements `step`. What the constructor takes by keyword, the seed aside, is an attribute of the same
+    name. Set `saved` if the rule keeps state, and override `diagnostics` if it has numbers to plot, `stops` if it
+    guards an update by more than `kl_stop`, and `adapt` if it sets the learning rate of every gradient step.
 
     Args:
         epochs: epochs per update that the rule starts from, K ≥ 1.
@@ -69,33 +62,30 @@ class Rule(ABC):
     """whether the rule needs `Feedback.slope` after every update: two forward passes of the policy"""
     needs_reward: ClassVar[bool] = False
     """whether the rule needs `Feedback.reward`; one that does needs nothing else"""
-    guards: ClassVar[bool] = False
-    """whether `stops` may end an update; where the loop can, it then undoes the epoch that went too far"""
     adapts_minibatches: ClassVar[bool] = False
     """whether `adapt` sets the learning rate of every gradient step; the trainer alone asks it"""
     resets_steps: ClassVar[bool] = False
     """whether Adam's step count starts at 0 with every update, its moments kept; the trainer alone does it"""
+    saved: ClassVar[tuple[str, ...]] = ()
+    """names of the rule's state: JSON-safe values in attributes that begin with an underscore"""
+    kl_stop: float | None = None
+    """KL of an epoch above which the update ends; where the loop can, it then undoes the epoch"""
 
     def __init__(self, epochs: int, *, seed: int = 0) -> None:
-        self._epochs = whole_number("epochs", epochs, at_least=1, example=10)
-        self._seed = whole_number("seed", seed, at_least=0, example=0)
-
-    @property
-    def epochs(self) -> int:
-        """The epochs that the rule starts from."""
-        return self._epochs
+        self.epochs = whole_number("epochs", epochs, at_least=1, example=10)
+        self.seed = whole_number("seed", seed, at_least=0, example=0)
 
     @property
     def options(self) -> Mapping[str, float | str]:
         """The options of this rule; a saved state can be loaded only with the same ones."""
-        return {}
+        return {name: getattr(self, name) for name in rule_options(type(self))}
 
-    def begin(self, learning_rate: float) -> None:  # noqa: B027
+    def begin(self, learning_rate: float) -> None:
         """Take note of the scheduled learning rate of the first update, where the loop knows it; before any step."""
 
-    @abstractmethod
     def step(self, feedback: Feedback | None) -> Settings:
         """Return the settings of the next update, given feedback on the last one (None: there is none)."""
+        return Settings(self.epochs)
 
     @property
     def wants_slope(self) -> bool:
@@ -104,7 +94,7 @@ class Rule(ABC):
 
     def stops(self, kl: float) -> bool:
         """Return whether the update must end after an epoch with this approximate KL."""
-        return False
+        return self.kl_stop is not None and not kl <= self.kl_stop
 
     def retry(self, kl: float) -> float | None:
         """Return the factor of the learning rate with which an undone epoch is tried again; None: the update ends."""
@@ -114,7 +104,7 @@ class Rule(ABC):
         """Return the factor of the learning rate with which the whole update is made again; None: it stays."""
         return None
 
-    def adapt(self, rate: float, *, kl: SupportsFloat, gradient: Vector, direction: Vector | None) -> float:
+    def adapt(self, rate: float, *, kl: SupportsFloat, gradient: Any, direction: Any) -> float:
         """Return the learning rate of the next gradient step, given that of the one before.
 
         At the first step of an update `rate` is the scheduled learning rate times `Settings.lr_scale`.
@@ -122,8 +112,8 @@ class Rule(ABC):
         Args:
             rate: learning rate of the step before.
             kl: the minibatch's approximate KL before the step, mean (ρ - 1) - ln ρ.
-            gradient: the gradient of all parameters, clipped.
-            direction: Adam's last step over its learning rate, -m̂/(√v̂ + ε); None before the first.
+            gradient: the gradient of all parameters, clipped, as a flat array or tensor.
+            direction: Adam's last step over its learning rate, -m̂/(√v̂ + ε), likewise; None before the first.
         """
         return rate
 
@@ -177,11 +167,19 @@ class Rule(ABC):
 
     def _state(self) -> dict[str, Any]:
         """Return the rule's own state, JSON-safe, under the same keys at all times."""
-        return {}
+        return copy.deepcopy({name: getattr(self, f"_{name}") for name in self.saved})
 
-    def _restore(self, state: Mapping[str, Any]) -> None:  # noqa: B027
+    def _restore(self, state: Mapping[str, Any]) -> None:
         """Set the rule's own state from what `_state` returned."""
+        for name in self.saved:
+            setattr(self, f"_{name}", copy.deepcopy(state[name]))
 
     def __repr__(self) -> str:
         options = "".join(f", {name}={value!r}" for name, value in self.options.items())
         return f"{type(self).__name__}({self.epochs}{options})"
+
+
+def rule_options(cls: type[Rule]) -> list[str]:
+    """Return the names of a rule's own options: its constructor's named parameters but the seed."""
+    named = inspect.signature(cls).parameters.values()
+    return [each.name for each in named if each.kind is inspect.Parameter.KEYWORD_ONLY and each.name != "seed"]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from adept.hindsight.feedback import Feedback
 from adept.names import unknown_name
@@ -52,29 +50,6 @@ MIN_COMPUTE_EPOCHS = 3
 """Epochs that `optimize_for="compute"` does not go below."""
 OPTIMIZE_FOR = ("samples", "compute")
 CRITIC = ("own", "shared")
-
-
-@dataclass
-class SlopeSum:
-    """Slopes in standard errors, which add up until they are spent."""
-
-    sum: float = 0.0
-    count: float = 0.0
-
-    def add(self, z: float) -> None:
-        """Add a slope."""
-        self.sum, self.count = self.sum + z, self.count + 1
-
-    @property
-    def z(self) -> float:
-        """The sum in its own standard errors."""
-        return self.sum / math.sqrt(self.count) if self.count > 0 else 0.0
-
-    def spend(self, deadband: float) -> float:
-        """Return t in -1…1, how significant the sum is beyond the deadband, and remove that share of it."""
-        moved = math.tanh(math.copysign(max(0.0, abs(self.z) - deadband), self.z) / 2)
-        self.sum, self.count = (1 - abs(moved)) * self.sum, (1 - abs(moved)) * self.count
-        return moved
 
 
 class HindsightRule(Rule):
@@ -128,7 +103,6 @@ class HindsightRule(Rule):
     """
 
     needs_slope: ClassVar[bool] = True
-    guards: ClassVar[bool] = True
     compute_share: ClassVar[float] = 0.4
     """share of the epochs that `optimize_for="compute"` makes"""
     max_repeats: ClassVar[int] = 3
@@ -136,6 +110,9 @@ class HindsightRule(Rule):
     max_first_error: ClassVar[float] = math.log(4)
     """logarithm of the factor between its KL and the distance up to which the first update stands"""
     min_explained_variance: ClassVar[float] = MIN_EXPLAINED_VARIANCE
+    saved: ClassVar[tuple[str, ...]] = (
+        "t", "x", "z", "limit", "repeats", "slopes", "explained", "y", "critic_slopes", "unexplained",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -157,40 +134,30 @@ class HindsightRule(Rule):
             raise unknown_name("optimize_for", str(optimize_for), OPTIMIZE_FOR)
         if critic not in CRITIC:
             raise unknown_name("critic", str(critic), CRITIC)
-        self._options: dict[str, float | str] = {
-            "optimize_for": optimize_for,
-            "distance": real_number("distance", distance, above=0, at_most=1, example=0.01),
-            "max_factor": real_number("max_factor", max_factor, at_least=1, at_most=1000, example=3),
-            "follow": real_number("follow", follow, at_least=0, at_most=1, example=0.7),
-            "gain": real_number("gain", gain, at_least=0, at_most=10, example=0.5),
-            "leak": real_number("leak", leak, at_least=0, at_most=1, example=0.01),
-            "deadband": real_number("deadband", deadband, at_least=0, at_most=100, example=1.5),
-            "kl_stop": real_number("kl_stop", kl_stop, above=0, example=0.1),
-            "critic": critic,
-        }
-        self._follow, self._gain, self._leak = follow, gain, leak
-        self._deadband, self._kl_stop = deadband, kl_stop
-        self._start, self._bound = math.log(distance), math.log(max_factor)
-        self._t = self._start
+        self.optimize_for, self.critic = optimize_for, critic
+        self.distance = real_number("distance", distance, above=0, at_most=1, example=0.01)
+        self.max_factor = real_number("max_factor", max_factor, at_least=1, at_most=1000, example=3)
+        self.follow = real_number("follow", follow, at_least=0, at_most=1, example=0.7)
+        self.gain = real_number("gain", gain, at_least=0, at_most=10, example=0.5)
+        self.leak = real_number("leak", leak, at_least=0, at_most=1, example=0.01)
+        self.deadband = real_number("deadband", deadband, at_least=0, at_most=100, example=1.5)
+        self.kl_stop = real_number("kl_stop", kl_stop, above=0, example=0.1)
+        self._t = math.log(distance)
         """ln d"""
         self._x = self._z = 0.0
-        self._limit = math.inf
-        """largest x"""
+        self._limit: float | None = None
+        """largest x, once the learning rate is known"""
         self._repeats: int | None = 0
         """times that the first update was made again; None once it stands"""
         self._retries = 0
-        self._slopes, self._critic_slopes = SlopeSum(), SlopeSum()
+        self._slopes, self._critic_slopes = [0.0, 0.0], [0.0, 0.0]
+        """S and n"""
         self._explained: float | None = None
         """moving average of the critic's explained variance"""
         self._y: float | None = None
         """None until the critic's slope is known"""
         self._unexplained: float | None = None
         """moving average of u"""
-
-    @property
-    def options(self) -> Mapping[str, float | str]:
-        """The options, by the names of the constructor."""
-        return self._options
 
     def begin(self, learning_rate: float) -> None:
         """Bound the learning rate, the first one more than later ones."""
@@ -201,10 +168,6 @@ class HindsightRule(Rule):
     def wants_slope(self) -> bool:
         """Whether advantages are more than the critic's errors; while they are not, slopes would not count."""
         return self._explained is None or self._explained >= self.min_explained_variance
-
-    def stops(self, kl: float) -> bool:
-        """Return whether an epoch with this approximate KL went too far, so that it must be undone."""
-        return not kl <= self._kl_stop
 
     def retry(self, kl: float) -> float | None:
         """Return the factor of the learning rate with which an undone epoch is made again; None: the update ends."""
@@ -218,19 +181,17 @@ class HindsightRule(Rule):
 
     def repeat(self, kl: float) -> float | None:
         """Return the factor of the learning rate with which the first update is made again; None: it stands."""
-        factor = None
         if self._repeats is not None and self._repeats < self.max_repeats:
             error = self._t - math.log(max(kl, MIN_KL) if math.isfinite(kl) else math.inf)
             wanted = max(-MAX_FIRST_FACTOR, min(MAX_FIRST_FACTOR, 0.5 * error))
-            moved = min(self._limit, self._x + wanted) - self._x
+            moved = self._bounded(self._x + wanted) - self._x
             if abs(error) > self.max_first_error and abs(moved) > MIN_FIRST_FACTOR:
-                factor = math.exp(moved)
                 self._x += moved
                 self._repeats += 1
                 self._retries = 0
-        if factor is None:
-            self._repeats = None
-        return factor
+                return math.exp(moved)
+        self._repeats = None
+        return None
 
     def diagnostics(self) -> dict[str, float]:
         """Return the KL that updates aim at, the Z that moved it last, and the critic's factor."""
@@ -250,7 +211,7 @@ class HindsightRule(Rule):
     def _planned(self) -> int:
         """Return the epochs of an update."""
         epochs = self.epochs if self.epochs >= MIN_EPOCHS else USUAL_EPOCHS
-        if self._options["optimize_for"] == "samples":
+        if self.optimize_for == "samples":
             return epochs
         return max(MIN_COMPUTE_EPOCHS, round(epochs * self.compute_share))
 
@@ -260,10 +221,11 @@ class HindsightRule(Rule):
             explained = max(-1.0, feedback.explained_variance)  # it has no lower bound: one bad rollout is not many
             self._explained = averaged(self._explained, explained)
         if feedback.slope.known and self.wants_slope:
-            self._slopes.add(min(feedback.slope.z, 0.0) if feedback.stopped else feedback.slope.z)
-        self._z = self._slopes.z
-        moved = (1 - self._leak) * (self._t - self._start) + self._gain * self._slopes.spend(self._deadband)
-        self._t = self._start + max(-self._bound, min(self._bound, moved))
+            add(self._slopes, min(feedback.slope.z, 0.0) if feedback.stopped else feedback.slope.z)
+        self._z, spent = spend(self._slopes, self.deadband)
+        start, bound = math.log(self.distance), math.log(self.max_factor)
+        moved = (1 - self.leak) * (self._t - start) + self.gain * spent
+        self._t = start + max(-bound, min(bound, moved))
 
     def _move_rate(self, feedback: Feedback) -> None:
         """Move the scale towards the distance."""
@@ -273,16 +235,19 @@ class HindsightRule(Rule):
         error = 0.5 * (target - math.log(min(MAX_KL, max(feedback.kl, MIN_KL))))
         whole = feedback.epochs_done is None or feedback.epochs_done >= self._planned()
         if whole or error < 0:
-            self._x += self._follow * max(-MAX_FALL, min(MAX_RISE, error))
-        self._x = min(self._x, self._limit)
+            self._x += self.follow * max(-MAX_FALL, min(MAX_RISE, error))
+        self._x = self._bounded(self._x)
+
+    def _bounded(self, x: float) -> float:
+        return x if self._limit is None else min(x, self._limit)
 
     def _move_critic(self, feedback: Feedback) -> None:
         """Move the critic's own factor, if its slope is known and counts."""
         slope = feedback.critic_slope
-        if self._options["critic"] == "shared" or not slope.known or not self.wants_slope:
+        if self.critic == "shared" or not slope.known or not self.wants_slope:
             return
-        self._critic_slopes.add(slope.z)
-        moved = self._critic_slopes.spend(self._deadband)
+        add(self._critic_slopes, slope.z)
+        _, moved = spend(self._critic_slopes, self.deadband)
         wanted = math.log(min(MAX_CRITIC_FACTOR, max(MIN_CRITIC_FACTOR, 1 + slope.value)))
         step = abs(moved) * wanted if moved * wanted > 0 else 0.0
         if feedback.explained_variance is not None:
@@ -290,31 +255,24 @@ class HindsightRule(Rule):
             rise = 0.0 if self._unexplained is None else unexplained - self._unexplained
             self._unexplained = averaged(self._unexplained, unexplained)
             if rise > MAX_UNEXPLAINED_RISE:
-                step = -self._gain
+                step = -self.gain
             elif step > 0:
                 step *= 1 - max(0.0, rise) / MAX_UNEXPLAINED_RISE
-        self._y = max(0.0, min(MAX_LOG_CRITIC, (1 - self._leak) * (self._y or 0.0) + step))
+        self._y = max(0.0, min(MAX_LOG_CRITIC, (1 - self.leak) * (self._y or 0.0) + step))
 
-    def _state(self) -> dict[str, Any]:
-        return {
-            "t": self._t,
-            "x": self._x,
-            "z": self._z,
-            "limit": None if math.isinf(self._limit) else self._limit,
-            "repeats": self._repeats,
-            "slopes": [self._slopes.sum, self._slopes.count],
-            "explained": self._explained,
-            "y": self._y,
-            "critic_slopes": [self._critic_slopes.sum, self._critic_slopes.count],
-            "unexplained": self._unexplained,
-        }
 
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        self._t, self._x, self._z = state["t"], state["x"], state["z"]
-        self._limit = math.inf if state["limit"] is None else state["limit"]
-        self._repeats, self._retries = state["repeats"], 0
-        self._slopes, self._critic_slopes = SlopeSum(*state["slopes"]), SlopeSum(*state["critic_slopes"])
-        self._explained, self._y, self._unexplained = state["explained"], state["y"], state["unexplained"]
+def add(slopes: list[float], z: float) -> None:
+    """Add a slope, over its standard error, to the sum S of n slopes."""
+    slopes[:] = slopes[0] + z, slopes[1] + 1
+
+
+def spend(slopes: list[float], deadband: float) -> tuple[float, float]:
+    """Return Z = S/√n and t in -1…1, how significant Z is beyond the deadband; remove that share of S and n."""
+    total, count = slopes
+    z = total / math.sqrt(count) if count > 0 else 0.0
+    moved = math.tanh(math.copysign(max(0.0, abs(z) - deadband), z) / 2)
+    slopes[:] = (1 - abs(moved)) * total, (1 - abs(moved)) * count
+    return z, moved
 
 
 def averaged(average: float | None, value: float) -> float:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import SupportsFloat
+from typing import Any, SupportsFloat
 
 from adept.names import unknown_name
-from adept.rules.base import Vector
 from adept.rules.minibatch import MinibatchRate
 from adept.schedulers.validation import real_number
 
@@ -38,22 +37,17 @@ class Hypergradient(MinibatchRate):
 
     def __init__(self, epochs: int, *, beta: float = 0.02, form: str = "multiplicative", seed: int = 0) -> None:
         super().__init__(epochs, seed=seed)
-        self._beta = real_number("beta", beta, above=0, at_most=0.5, example=0.02)
+        self.beta = real_number("beta", beta, above=0, at_most=0.5, example=0.02)
         if form not in FORMS:
             raise unknown_name("form", form, FORMS)
-        self._form = form
+        self.form = form
 
-    @property
-    def options(self) -> dict[str, float | str]:
-        """The options, by the names of the constructor."""
-        return {"beta": self._beta, "form": self._form}
-
-    def _rate(self, rate: float, kl: SupportsFloat, gradient: Vector, direction: Vector | None) -> float:
+    def _rate(self, rate: float, kl: SupportsFloat, gradient: Any, direction: Any) -> float:
         if direction is None:
             return rate
         slope = float(gradient @ direction)
-        if self._form == "multiplicative":
+        if self.form == "multiplicative":
             lengths = math.sqrt(float(gradient @ gradient) * float(direction @ direction))
             slope = rate * slope / lengths if lengths > 0 else 0.0
-        adapted = rate - self._beta * slope
+        adapted = rate - self.beta * slope
         return min(max(adapted, MIN_RATE), MAX_RATE) if math.isfinite(adapted) else rate

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import ClassVar
 
 from adept.hindsight.feedback import Feedback
 from adept.rules.base import Rule, Settings
@@ -29,6 +28,8 @@ class KLRate(Rule):
         seed: not used.
     """
 
+    saved: ClassVar[tuple[str, ...]] = ("lr_scale",)
+
     def __init__(
         self,
         epochs: int,
@@ -40,28 +41,17 @@ class KLRate(Rule):
         seed: int = 0,
     ) -> None:
         super().__init__(epochs, seed=seed)
-        self._target = real_number("target", target, above=0, example=0.01)
-        self._factor = real_number("factor", factor, at_least=1, at_most=100, example=1.5)
-        self._band = real_number("band", band, at_least=1, example=2)
-        self._furthest = real_number("furthest", furthest, at_least=1, at_most=1e6, example=32)
+        self.target = real_number("target", target, above=0, example=0.01)
+        self.factor = real_number("factor", factor, at_least=1, at_most=100, example=1.5)
+        self.band = real_number("band", band, at_least=1, example=2)
+        self.furthest = real_number("furthest", furthest, at_least=1, at_most=1e6, example=32)
         self._lr_scale = 1.0
-
-    @property
-    def options(self) -> dict[str, float | str]:
-        """The knobs, by the names of the constructor."""
-        return {"target": self._target, "factor": self._factor, "band": self._band, "furthest": self._furthest}
 
     def step(self, feedback: Feedback | None) -> Settings:
         """Move the learning rate by the KL of the last update."""
         if feedback is not None and feedback.kl is not None:
-            if feedback.kl > self._band * self._target:
-                self._lr_scale = max(self._lr_scale / self._factor, 1 / self._furthest)
-            elif 0 < feedback.kl < self._target / self._band:
-                self._lr_scale = min(self._lr_scale * self._factor, self._furthest)
+            if feedback.kl > self.band * self.target:
+                self._lr_scale = max(self._lr_scale / self.factor, 1 / self.furthest)
+            elif 0 < feedback.kl < self.target / self.band:
+                self._lr_scale = min(self._lr_scale * self.factor, self.furthest)
         return Settings(self.epochs, self._lr_scale)
-
-    def _state(self) -> dict[str, Any]:
-        return {"lr_scale": self._lr_scale}
-
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        self._lr_scale = state["lr_scale"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import SupportsFloat
+from typing import Any, SupportsFloat
 
-from adept.rules.base import Vector
 from adept.rules.minibatch import MinibatchRate
 from adept.schedulers.validation import real_number
 
@@ -31,17 +30,12 @@ class KLRateMinibatch(MinibatchRate):
 
     def __init__(self, epochs: int, *, target: float = 0.01, seed: int = 0) -> None:
         super().__init__(epochs, seed=seed)
-        self._target = real_number("target", target, above=0, example=0.01)
+        self.target = real_number("target", target, above=0, example=0.01)
 
-    @property
-    def options(self) -> dict[str, float | str]:
-        """The option, by the name of the constructor."""
-        return {"target": self._target}
-
-    def _rate(self, rate: float, kl: SupportsFloat, gradient: Vector, direction: Vector | None) -> float:
+    def _rate(self, rate: float, kl: SupportsFloat, gradient: Any, direction: Any) -> float:
         distance = float(kl)
-        if distance > BAND * self._target:
+        if distance > BAND * self.target:
             return max(rate / FACTOR, MIN_RATE)
-        if distance < self._target / BAND:
+        if distance < self.target / BAND:
             return min(rate * FACTOR, MAX_RATE)
         return rate
