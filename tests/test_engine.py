@@ -12,7 +12,8 @@ import torch
 from adept import UCB
 from adept.engine import Engine, marked_epochs
 from adept.hindsight import Estimate, Feedback, time_groups
-from adept.hindsight.evaluation import ModuleWeights, Rows, explained_variance
+from adept.hindsight.evaluation import Rows, explained_variance
+from adept.hindsight.weights import ModuleWeights
 from adept.rules import KLRate
 from tests.integrations.recording import Scripted
 

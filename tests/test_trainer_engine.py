@@ -16,8 +16,7 @@ import torch
 from adept import cost
 from adept.config import Config, Execution
 from adept.hindsight.estimates import UNKNOWN, Estimate, critic_slope, gain, slope, time_groups
-from adept.hindsight.evaluation import Rows
-from adept.hindsight.feedback import Feedback
+from adept.hindsight.evaluation import Feedback, Rows
 from adept.rollout import Rollout
 from adept.rules import RULES, HindsightRule, Rule, Settings
 from adept.trainer_engine import TrainerEngine

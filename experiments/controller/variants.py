@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from adept.hindsight.estimates import UNKNOWN, Estimate
-from adept.hindsight.feedback import Feedback
+from adept.hindsight.evaluation import Feedback
 from adept.rules import RULES, HindsightRule
 from adept.studies.results import load_results
 from experiments.controller.former.rule import FormerHindsight

@@ -25,8 +25,8 @@ import numpy.typing as npt
 
 from adept.hindsight.advice import Advice, advise
 from adept.hindsight.estimates import UNKNOWN
-from adept.hindsight.evaluation import GAINS_EVERY, Evaluator, Rows, Weights
-from adept.hindsight.feedback import Feedback
+from adept.hindsight.evaluation import GAINS_EVERY, Evaluator, Feedback, Rows
+from adept.hindsight.weights import Weights
 from adept.rules import BanditRule, Rule, Settings, make_rule
 from adept.schedulers import Scheduler
 from adept.schedulers.validation import LARGEST_NUMBER, whole_number

@@ -11,16 +11,8 @@ import numpy.typing as npt
 from adept.engine import Engine
 from adept.hindsight.advice import Advice
 from adept.hindsight.estimates import time_groups
-from adept.hindsight.evaluation import (
-    GAINS_EVERY,
-    CriticRows,
-    LogProbs,
-    ModuleWeights,
-    Rows,
-    as_numpy,
-    explained_variance,
-)
-from adept.hindsight.feedback import Feedback
+from adept.hindsight.evaluation import GAINS_EVERY, CriticRows, Feedback, LogProbs, Rows, as_numpy, explained_variance
+from adept.hindsight.weights import ModuleWeights
 from adept.rules import HindsightRule, Settings
 from adept.schedulers.validation import real_number
 

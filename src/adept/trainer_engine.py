@@ -19,8 +19,7 @@ from adept.config import Config
 from adept.engine import Engine, marked_epochs
 from adept.envs.base import Array
 from adept.hindsight.estimates import time_groups
-from adept.hindsight.evaluation import LENGTHS, CriticRows, Rows
-from adept.hindsight.feedback import Feedback
+from adept.hindsight.evaluation import LENGTHS, CriticRows, Feedback, Rows
 from adept.rollout import Rollout
 from adept.rules import RULES, Settings
 from adept.schedulers import Scheduler, make_scheduler

@@ -15,7 +15,8 @@ from torch.utils._pytree import tree_leaves
 
 import adept
 from adept.hindsight.estimates import gain, kl, slope, time_groups
-from adept.hindsight.evaluation import PIECE, CriticRows, Evaluator, ModuleWeights, Rows
+from adept.hindsight.evaluation import CriticRows, Evaluator, Rows
+from adept.hindsight.weights import PIECE, ModuleWeights
 
 STEPS, ENVIRONMENTS = 16, 8
 
@@ -306,7 +307,7 @@ def test_memory_is_one_copy_between_updates_and_one_more_while_measuring():
 
 @pytest.mark.parametrize("shape", [(3, 5), (2, 3, 4)])
 def test_parameters_that_are_not_contiguous(shape, monkeypatch):
-    monkeypatch.setattr("adept.hindsight.evaluation.PIECE", 4)
+    monkeypatch.setattr("adept.hindsight.weights.PIECE", 4)
     policy = nn.Module()
     policy.dense = nn.Parameter(torch.randn(shape).transpose(0, 1))
     policy.sliced = nn.Parameter(torch.randn(6, 8)[::2, ::2])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
-from adept.hindsight.feedback import Feedback
+from adept.hindsight.evaluation import Feedback
 from adept.names import unknown_name
 from adept.rules.base import Rule, Settings
 from adept.rules.hindsight import (

@@ -6,6 +6,6 @@ Estimates, feedback and advice need NumPy alone; `evaluation` works on PyTorch m
 from __future__ import annotations
 
 from adept.hindsight.estimates import Estimate, gain, normalize, slope, time_groups
-from adept.hindsight.feedback import Feedback
+from adept.hindsight.evaluation import Feedback
 
 __all__ = ["Estimate", "Feedback", "gain", "normalize", "slope", "time_groups"]

@@ -107,9 +107,7 @@ def gain(
     ρ_φ = π_φ(a|s)/π_d(a|s), cut at a limit. With `over`, the log-probabilities of a third policy χ, it is the gain of
     φ over χ, g = mean[(ρ_φ - ρ_χ)·Â], with the error of the paired difference: common noise cancels.
     """
-    candidate, deployed = _rows(log_probs), _rows(deployed_log_probs)
-    other = deployed if over is None else _rows(over)
-    _same_length(candidate, deployed, other)
+    candidate, deployed, other = _columns(log_probs, deployed_log_probs, deployed_log_probs if over is None else over)
     cap = math.log(limit)
     with np.errstate(all="ignore"):
         weights = np.exp(np.minimum(candidate - deployed, cap)) - np.exp(np.minimum(other - deployed, cap))
@@ -127,8 +125,7 @@ def slope(
 
     π₁±ε has the parameters θ₀ + (1±ε)(θ_d - θ₀). Positive: the update stopped short. Negative: it overshot.
     """
-    up, down = _rows(longer), _rows(shorter)
-    _same_length(up, down)
+    up, down = _columns(longer, shorter)
     with np.errstate(all="ignore"):
         weights = (up - down) / (2 * epsilon)
     return weighted(weights, advantages, groups)
@@ -144,28 +141,29 @@ def critic_slope(
     α = 1 + mean[(R - V_d)·(V_d - V₀)]/mean[(V_d - V₀)²]; the estimate is α - 1. Positive: the critic lags.
     Unlike a policy's slope it keeps the mean of the errors: a critic that is off by a constant lags, too.
     """
-    moved, missing = _rows(deployed) - _rows(before), _rows(errors)
-    _same_length(moved, missing)
+    old, new, missing = _columns(before, deployed, errors)
+    moved = new - old
     index, count = _grouped(groups, len(moved))
-    with np.errstate(all="ignore"):
-        products, size = moved * missing, float(np.mean(moved**2)) if len(moved) else 0.0
-        value = float(products.mean()) if len(moved) else 0.0
-        error = _error(products - value, index, count)
-    if count < 2 or not size > 0 or not all(map(math.isfinite, (value, error, size))) or not error > 0:
+    if count < 2:
         return UNKNOWN
-    return Estimate(value / size, error / size, count - 1)
+    with np.errstate(all="ignore"):
+        products, size = moved * missing, float(np.mean(moved**2))
+        value = float(products.mean())
+        error = _error(products - value, index, count)
+    known = size > 0 and error > 0 and all(map(math.isfinite, (value, error, size)))
+    return Estimate(value / size, error / size, count - 1) if known else UNKNOWN
 
 
 def step_kl(longer: npt.ArrayLike, shorter: npt.ArrayLike, epsilon: float = 0.25) -> float:
     """Estimate the KL of an update to second order, from the slope's passes: ½ mean[((ln π₁₊ε - ln π₁₋ε)/2ε)²]."""
     with np.errstate(all="ignore"):
-        return float(0.5 * np.mean(((_rows(longer) - _rows(shorter)) / (2 * epsilon)) ** 2))
+        return float(0.5 * np.mean((np.subtract(*_columns(longer, shorter)) / (2 * epsilon)) ** 2))
 
 
 def kl(deployed_log_probs: npt.ArrayLike, log_probs: npt.ArrayLike) -> float:
     """Estimate KL(π_d ‖ π) = mean[ρ - 1 - ln ρ] on rows of π_d, with ρ = π(a|s)/π_d(a|s): unbiased, never negative."""
     with np.errstate(all="ignore"):
-        log_ratio = _rows(log_probs) - _rows(deployed_log_probs)
+        log_ratio = np.subtract(*_columns(log_probs, deployed_log_probs))
         return float(np.mean(np.expm1(log_ratio) - log_ratio))
 
 
@@ -176,8 +174,7 @@ def weighted(weights: npt.ArrayLike, advantages: npt.ArrayLike, groups: npt.Arra
     error is √(G/(G-1)·ΣR_g²)/n: that of a mean of group means, right also for groups of unequal size. Centring w and
     the last term of r take into account that the mean and deviation of the advantages were estimated (delta method).
     """
-    w, normal = _rows(weights), normalize(advantages)
-    _same_length(w, normal)
+    w, normal = _columns(weights, normalize(advantages))
     index, count = _grouped(groups, len(w))
     if count < 2 or not np.isfinite(w).all() or not normal.any():
         return UNKNOWN
@@ -188,37 +185,24 @@ def weighted(weights: npt.ArrayLike, advantages: npt.ArrayLike, groups: npt.Arra
     return Estimate(value, error, count - 1) if math.isfinite(value) and math.isfinite(error) else UNKNOWN
 
 
-def _numbered(groups: npt.NDArray[Any]) -> tuple[Groups, int]:
-    """Return groups as numbers from 0, and how many there are; no sorting where they are such numbers already."""
-    if groups.dtype.kind == "i" and len(groups) and groups.min() >= 0 and groups.max() < len(groups):
-        sizes = np.bincount(groups)
-        if sizes.all():
-            return groups, len(sizes)
-    names, index = np.unique(groups, return_inverse=True)
-    return index, len(names)
+def _columns(*columns: Any) -> list[Floats]:
+    """Return columns as flat arrays of floats; refuse columns of unequal length."""
+    flat = [np.asarray(column, np.float64).ravel() for column in columns]
+    lengths = [len(column) for column in flat]
+    if len(set(lengths)) > 1:
+        raise ValueError(f"the columns have {', '.join(map(str, lengths))} rows; give one value per row to each")
+    return flat
 
 
 def _grouped(groups: npt.ArrayLike, rows: int) -> tuple[Groups, int]:
     """Return the number of each row's group and how many groups there are; refuse other than one per row."""
-    index, count = _numbered(np.asarray(groups).ravel())
+    names, index = np.unique(np.asarray(groups).ravel(), return_inverse=True)
     if len(index) != rows:
         raise ValueError(f"got {len(index)} groups for {rows} rows; give the group of each row")
-    return index, count
+    return index, len(names)
 
 
 def _error(residuals: Floats, index: Groups, count: int) -> float:
-    """Return the standard error of a mean over rows from the sums of its residuals by group; NaN for one group."""
-    if count < 2:
-        return math.nan
+    """Return the standard error of a mean over rows from the sums of its residuals by group."""
     sums = np.bincount(index, residuals, count)
     return math.sqrt(count / (count - 1) * float(sums @ sums)) / len(residuals)
-
-
-def _rows(values: Any) -> Floats:
-    return np.asarray(values, np.float64).ravel()
-
-
-def _same_length(*columns: Floats) -> None:
-    lengths = [len(column) for column in columns]
-    if len(set(lengths)) > 1:
-        raise ValueError(f"the columns have {', '.join(map(str, lengths))} rows; give one value per row to each")

@@ -1,144 +1,27 @@
-"""Evaluation of an update: keep the parameters before it, and compare them on the rollout that comes after it.
-
-PyTorch is imported when an evaluator is made, so that `import adept` needs NumPy alone.
-"""
+"""Evaluation of an update: keep the parameters before it, and compare them on the rollout that comes after it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Generic
 
 import numpy as np
 import numpy.typing as npt
 
-from adept.extras import require
-from adept.hindsight.estimates import Estimate, critic_slope, gain, kl, slope, step_kl
-from adept.hindsight.feedback import Feedback
+from adept.hindsight.estimates import UNKNOWN, Estimate, critic_slope, gain, kl, slope, step_kl
+from adept.hindsight.weights import Copied, Weights
 
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-Copied = TypeVar("Copied")
 GAINS_EVERY = 5
 """Updates between two whose gains are measured, unless told otherwise."""
 LENGTHS = (0.5, 1.5, 2.0)
 """Lengths of the step whose gain is estimated beside that of the one taken."""
-PIECE = 2**22
-"""Numbers that are moved at a time: 16 MB in float32."""
-Parameters = list[tuple["nn.Parameter", "Tensor"]]
-"""Parameters of a module, each with its value at some time."""
+EPSILON = 0.25
+"""Share of the step by which the policies of the slope are before and beyond its end."""
 LogProbs = Callable[[], Any]
 """Returns the log-probabilities of the rollout's actions under the present parameters, one per row."""
-
-
-class Weights(Protocol[Copied]):
-    """Parameters of a policy that can be copied, and exchanged for others for a while."""
-
-    def copy(self) -> Copied:
-        """Return a copy of the present parameters."""
-
-    def current(self) -> AbstractContextManager[None]:
-        """Leave the present parameters in place; undo whatever else changes."""
-
-    def at(self, copied: Copied) -> AbstractContextManager[None]:
-        """Put other parameters in place for a while, and restore the present ones bit for bit."""
-
-    def interpolate(self, start: Copied, share: float) -> AbstractContextManager[None]:
-        """Put start + share·(present - start) in place for a while; share may be above 1."""
-
-
-class ModuleWeights:
-    """The trainable parameters of any module, whatever its optimiser, device or number type.
-
-    Memory: one copy of the trainable parameters for each `copy`, and one more while `at` or `interpolate` last; on the
-    host instead of the device with `host_copy`. Beyond that `interpolate` needs a few pieces of `PIECE` numbers,
-    however large the module is. Frozen parameters are neither copied nor moved.
-    What the code inside `at` and `interpolate` does to buffers, to modes (train or eval) and to PyTorch's generators is
-    undone, and nothing inside is differentiated, so that `.grad` stays as it is.
-    """
-
-    def __init__(self, module: nn.Module, *, host_copy: bool = False) -> None:
-        require("torch", "train")
-        self._module, self._host_copy = module, host_copy
-
-    @property
-    def coarse(self) -> bool:
-        """Whether parameters are kept in half precision, where a share of a small step is lost by rounding."""
-        return any(parameter.dtype.itemsize < 4 for parameter in self._trainable() if parameter.is_floating_point())
-
-    def copy(self) -> Parameters:
-        """Return the trainable parameters, each with a copy: which ones are trainable may change before it is used."""
-        return [(parameter, self._copy(parameter.data)) for parameter in self._trainable()]
-
-    def current(self) -> AbstractContextManager[None]:
-        """Restore parameters, buffers, modes and generators at the end, also after an error."""
-        return self._restored(self._trainable())
-
-    @contextmanager
-    def _restored(self, parameters: Sequence[nn.Parameter]) -> Iterator[None]:
-        """Restore these parameters, and buffers, modes and generators, at the end.
-
-        Writing through `.data` leaves the versions of the parameters alone, so that graphs made before stay valid.
-        """
-        import torch
-
-        parts = list(self._module.modules())
-        buffers = [(part, dict(part._buffers), part.training) for part in parts]
-        tensors = [each for _, own, _ in buffers for each in own.values() if each is not None]
-        saved, kept = ([self._copy(each.data) for each in group] for group in (parameters, tensors))
-        devices = {each.device for each in (*parameters, *tensors) if each.device.type == "cuda"}
-        with torch.random.fork_rng(devices=list(devices)), torch.no_grad():
-            try:
-                yield
-            finally:
-                for tensor, value in zip((*parameters, *tensors), (*saved, *kept), strict=True):
-                    tensor.data.copy_(value)
-                for part, own, training in buffers:
-                    part._buffers.update(own)
-                    part.training = training
-
-    @contextmanager
-    def at(self, copied: Parameters) -> Iterator[None]:
-        """Put other parameters in place for a while, and restore the present ones bit for bit."""
-        with self._restored([parameter for parameter, _ in copied]):
-            for parameter, value in copied:
-                parameter.data.copy_(value)
-            yield
-
-    @contextmanager
-    def interpolate(self, start: Parameters, share: float) -> Iterator[None]:
-        """Put start + share·(present - start) in place for a while; share may be above 1."""
-        import torch
-
-        with self._restored([parameter for parameter, _ in start]):
-            for parameter, value in start:
-                # In float32 at least: a share of a small step is lost in half precision until the end.
-                wide = torch.promote_types(parameter.dtype, torch.float32)
-                for now, then in _pieces(parameter.data, value):
-                    begin = then.to(now.device, wide)
-                    now.copy_(begin + share * (now.to(wide) - begin))
-            yield
-
-    def _trainable(self) -> list[nn.Parameter]:
-        return [parameter for parameter in self._module.parameters() if parameter.requires_grad]
-
-    def _copy(self, values: Tensor) -> Tensor:
-        # `copy=True` copies also where the tensor is on the host already.
-        return values.to("cpu", copy=True) if self._host_copy else values.clone()
-
-
-def _pieces(first: Tensor, second: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield views that make up two tensors of one shape, pair by pair, none of them large."""
-    if first.is_contiguous() and second.is_contiguous():
-        one, other = first.view(-1), second.view(-1)
-        for start in range(0, one.numel(), PIECE):
-            yield one[start : start + PIECE], other[start : start + PIECE]
-    elif first.numel() <= PIECE or first.dim() < 2:
-        yield first, second
-    else:
-        yield from zip(first, second, strict=True)
 
 
 @dataclass(frozen=True)
@@ -174,6 +57,61 @@ class Rows:
         return kl(as_numpy(self.deployed), as_numpy(self.log_probs()))
 
 
+@dataclass(frozen=True)
+class Feedback:
+    """Measurements of the last update. Estimates that are not known are `UNKNOWN`, other numbers None.
+
+    Gains are over θ₀, the parameters before the update, in standard deviations of the advantage; the slope is the same
+    per length of the update. A number that is not finite counts as not known, except for an infinite KL.
+    """
+
+    slope: Estimate = UNKNOWN
+    """derivative of J along the update at its end; positive: it stopped short, negative: it overshot"""
+    critic_slope: Estimate = UNKNOWN
+    """how much further the critic's part of the update should have gone, as a share of it; positive: the critic lags"""
+    update_gain: Estimate = UNKNOWN
+    """gain of the deployed parameters θ_d over θ₀"""
+    gain_by_epoch: Mapping[int, Estimate] = field(default_factory=dict)
+    """gain of the parameters after k epochs over θ₀"""
+    gain_by_length: Mapping[float, Estimate] = field(default_factory=dict)
+    """gain of θ₀ + α(θ_d - θ₀) over θ₀"""
+    kl: float | None = None
+    """KL of the last epoch where the loop measures it, else of the update on the next rollout, to second order"""
+    clip_fraction: float | None = None
+    """of the last epoch"""
+    epochs_done: int | None = None
+    stopped: bool = False
+    """whether a rule of the loop's own, such as a KL target, ended the update early: a longer step would end sooner"""
+    explained_variance: float | None = None
+    """of the next rollout's returns by the critic; well below 0 where advantages are the critic's own errors"""
+    reward: float | None = None
+    """mean return of the next rollout, the reward of bandits"""
+    lr_decay: float = 1.0
+    """factor of the learning rate's schedule for the next update"""
+    rows: int = 0
+    """rows that the estimates are means over"""
+
+    def __post_init__(self) -> None:
+        for name in ("kl", "clip_fraction", "explained_variance"):
+            value = getattr(self, name)
+            if value is not None and not math.isfinite(value) and not (name == "kl" and value > 0):
+                object.__setattr__(self, name, None)
+
+    def columns(self) -> dict[str, float]:
+        """Return the estimates as columns of a record; NaN where nothing is known."""
+        return {
+            "slope": self.slope.value,
+            "slope_z": self.slope.z if self.slope.known else math.nan,
+            "critic_slope": self.critic_slope.value,
+            "critic_slope_z": self.critic_slope.z if self.critic_slope.known else math.nan,
+            "update_gain": self.update_gain.value,
+            "update_gain_error": self.update_gain.error,
+            "update_kl": math.nan if self.kl is None else self.kl,
+            **{f"gain/{epoch}": estimate.value for epoch, estimate in self.gain_by_epoch.items()},
+            **{f"gain/x{length:g}": estimate.value for length, estimate in self.gain_by_length.items()},
+        }
+
+
 class Evaluator(Generic[Copied]):
     """Evaluate the last update on the rollout that came after it.
 
@@ -182,15 +120,8 @@ class Evaluator(Generic[Copied]):
     parameters (two for the slope; θ₀ and the deployed ones for gains; one per epoch and length), and one of the critic.
     """
 
-    def __init__(
-        self,
-        weights: Weights[Copied],
-        *,
-        epsilon: float = 0.25,
-        limit: float = 5.0,
-        lengths: Sequence[float] = LENGTHS,
-    ) -> None:
-        self._weights, self._epsilon, self._limit, self._lengths = weights, epsilon, limit, tuple(lengths)
+    def __init__(self, weights: Weights[Copied], *, lengths: Sequence[float] = LENGTHS) -> None:
+        self._weights, self._lengths = weights, lengths
         self.start: Copied | None = None
         self.marked: dict[int, Copied] = {}
 
@@ -216,44 +147,34 @@ class Evaluator(Generic[Copied]):
         start = self.start
         if start is None:
             return None
-        advantages = as_numpy(rows.advantages)
+        advantages, groups, critic = as_numpy(rows.advantages), rows.groups, rows.critic
         # In half precision a step is often of one digit: of its multiples only 0, 1 and 2 are certain to be there.
         coarse = getattr(self._weights, "coarse", False)
-        epsilon, lengths = (1.0, (2.0,)) if coarse else (self._epsilon, self._lengths)
+        epsilon, lengths = (1.0, (2.0,)) if coarse else (EPSILON, self._lengths)
         at, interpolate = self._weights.at, self._weights.interpolate
 
-        def passed(place: AbstractContextManager[None]) -> npt.NDArray[Any]:
+        def passed(place: AbstractContextManager[None], through: LogProbs = rows.log_probs) -> npt.NDArray[Any]:
             with place:
-                return as_numpy(rows.log_probs())
+                return as_numpy(through())
 
         longer, shorter = passed(interpolate(start, 1 + epsilon)), passed(interpolate(start, 1 - epsilon))
-        found = Feedback(
-            slope=slope(longer, shorter, advantages, rows.groups, epsilon),
-            kl=step_kl(longer, shorter, epsilon),
-            rows=advantages.size,
-        )
+        found: dict[str, Any] = {
+            "slope": slope(longer, shorter, advantages, groups, epsilon), "kl": step_kl(longer, shorter, epsilon),
+        }  # fmt: skip
         if gains:
             deployed = passed(self._weights.current()) if rows.deployed is None else as_numpy(rows.deployed)
             before = passed(at(start))
 
             def over_start(log_probs: npt.NDArray[Any]) -> Estimate:
-                return gain(log_probs, deployed, advantages, rows.groups, self._limit, over=before)
+                return gain(log_probs, deployed, advantages, groups, over=before)
 
-            found = replace(
-                found,
-                update_gain=over_start(deployed),
-                gain_by_epoch={epoch: over_start(passed(at(copied))) for epoch, copied in self.marked.items()},
-                gain_by_length={length: over_start(passed(interpolate(start, length))) for length in lengths},
-            )
-        return (
-            found if rows.critic is None else replace(found, critic_slope=self._critic_slope(rows.critic, rows.groups))
-        )
-
-    def _critic_slope(self, rows: CriticRows, groups: npt.ArrayLike) -> Estimate:
-        assert self.start is not None
-        with self._weights.at(self.start):
-            before = as_numpy(rows.values())
-        return critic_slope(before, as_numpy(rows.deployed), as_numpy(rows.errors), groups)
+            found["update_gain"] = over_start(deployed)
+            found["gain_by_epoch"] = {epoch: over_start(passed(at(copied))) for epoch, copied in self.marked.items()}
+            found["gain_by_length"] = {each: over_start(passed(interpolate(start, each))) for each in lengths}
+        if critic is not None:
+            values = passed(at(start), critic.values)
+            found["critic_slope"] = critic_slope(values, as_numpy(critic.deployed), as_numpy(critic.errors), groups)
+        return Feedback(**found, rows=advantages.size)
 
 
 def as_numpy(values: Any) -> npt.NDArray[Any]:

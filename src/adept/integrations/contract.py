@@ -10,7 +10,8 @@ from typing import Any
 
 from adept.engine import Engine
 from adept.extras import MissingExtra, require
-from adept.hindsight.evaluation import ModuleWeights, Rows
+from adept.hindsight.evaluation import Rows
+from adept.hindsight.weights import ModuleWeights
 from adept.rules import Settings
 
 

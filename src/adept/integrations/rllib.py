@@ -18,8 +18,8 @@ import numpy as np
 from adept.engine import Engine
 from adept.hindsight.advice import Advice
 from adept.hindsight.estimates import UNKNOWN, Estimate, time_groups
-from adept.hindsight.evaluation import LENGTHS, CriticRows, ModuleWeights, Rows, explained_variance
-from adept.hindsight.feedback import Feedback
+from adept.hindsight.evaluation import LENGTHS, CriticRows, Feedback, Rows, explained_variance
+from adept.hindsight.weights import ModuleWeights
 from adept.integrations import contract
 
 contract.require_framework("ray.rllib", package="ray", at_least="2.60", below="2.61", extra="rllib")

@@ -12,7 +12,8 @@ from typing import Any
 
 from adept.engine import PREFIX, Engine
 from adept.hindsight.estimates import time_groups
-from adept.hindsight.evaluation import CriticRows, ModuleWeights, Rows, explained_variance
+from adept.hindsight.evaluation import CriticRows, Rows, explained_variance
+from adept.hindsight.weights import ModuleWeights
 from adept.integrations import contract
 
 contract.require_framework("rsl_rl", package="rsl-rl-lib", at_least="5.5", below="5.6", extra="rsl_rl")

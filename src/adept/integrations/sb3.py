@@ -11,7 +11,8 @@ from typing import Any
 
 from adept.engine import MAX_ROWS, PREFIX, Engine
 from adept.hindsight.advice import Advice
-from adept.hindsight.evaluation import GAINS_EVERY, ModuleWeights, Rows, Weights
+from adept.hindsight.evaluation import GAINS_EVERY, Rows
+from adept.hindsight.weights import ModuleWeights, Weights
 from adept.integrations import contract
 from adept.rules import Rule
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from adept.engine import PREFIX, Engine
 from adept.hindsight.estimates import time_groups
-from adept.hindsight.evaluation import CriticRows, ModuleWeights, Rows, explained_variance
+from adept.hindsight.evaluation import CriticRows, Rows, explained_variance
+from adept.hindsight.weights import ModuleWeights
 from adept.integrations import contract
 from adept.rules import Settings
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from adept.engine import PREFIX, Engine
 from adept.hindsight.estimates import time_groups
-from adept.hindsight.evaluation import CriticRows, ModuleWeights, Rows, explained_variance
+from adept.hindsight.evaluation import CriticRows, Rows, explained_variance
+from adept.hindsight.weights import ModuleWeights
 from adept.integrations import contract
 
 contract.require_framework("torchrl", package="torchrl", at_least="0.14", below="0.15", extra="torchrl")

@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 
 from adept.engine import PREFIX, Engine
-from adept.hindsight.evaluation import ModuleWeights, Rows, as_numpy
+from adept.hindsight.evaluation import Rows, as_numpy
+from adept.hindsight.weights import ModuleWeights
 from adept.integrations import contract
 from adept.rules import BanditRule
 

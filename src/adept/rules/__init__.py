@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from adept.hindsight.feedback import Feedback
+from adept.hindsight.evaluation import Feedback
 from adept.names import unknown_name
 from adept.rules.adam_rel import AdamRel
 from adept.rules.bandit import BanditRule

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from adept.hindsight.feedback import Feedback
+from adept.hindsight.evaluation import Feedback
 from adept.rules.base import Rule, Settings
 from adept.schedulers import Scheduler, epoch_arms
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, SupportsFloat
 
-from adept.hindsight.feedback import Feedback
+from adept.hindsight.evaluation import Feedback
 from adept.schedulers.validation import whole_number
 
 MAX_CRITIC_RATE = 0.01

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from adept.hindsight.feedback import Feedback
+from adept.hindsight.evaluation import Feedback
 from adept.rules.base import Rule, Settings
 from adept.schedulers.validation import real_number
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, SupportsFloat
 
-from adept.hindsight.feedback import Feedback
+from adept.hindsight.evaluation import Feedback
 from adept.rules.base import Rule, Settings
 
 
