@@ -2,11 +2,11 @@
 
     python benchmarks/monitoring.py [--tasks minigrid …] [--blocks 3]
 
-Both runs compute the same numbers, so that all of the difference is monitoring. An iteration of each is made in turn; a
-block has as many iterations as there are between two measurements. *inside* is the share of processor time that is
-spent in the monitor itself (copying parameters, judging), which other programs hardly disturb; *ratio* is
-that of whole blocks, its median over the blocks. Procgen's rollout is an eighth of the paper's, and so are the rows
-that are judged, so that the share is that of the paper's size. Each task adds a row to results/monitoring.csv.
+Both runs compute the same numbers, so that all of the difference is monitoring. An iteration of each is made in turn.
+A block has two measurements of long runs, and all of the 20 iterations of the short ones. *inside* is the share of
+processor time that is spent in the monitor itself (copying parameters, judging), which other programs hardly disturb;
+*ratio* is that of whole blocks, its median over the blocks. Procgen's rollout is an eighth of the paper's, and so are
+the rows that are judged, so that the share is that of the paper's size. Each task adds a row to results/monitoring.csv.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from adept import cost
 from adept.config import Config, Execution
 from adept.presets import preset
 from adept.runs.machine import describe
@@ -27,23 +28,27 @@ from adept.training import Trainer
 
 SHORTER = 8
 """How much shorter Procgen's rollouts are than the preset's."""
+SHORT = 20
+"""Iterations of a short run."""
 OUT = Path(__file__).resolve().parent.parent / "results" / "monitoring.csv"
-MOST = 0.03
-"""Share of the processor time that monitoring may take."""
 
 
 def configurations() -> dict[str, Config]:
-    bigfish = preset("procgen/bigfish", scheduler="fixed")
+    long = {
+        "minigrid": preset("minigrid/DoorKey-6x6"),
+        "cartpole": preset("gymnasium/CartPole-v1"),
+        "halfcheetah": preset("pybullet/HalfCheetah"),
+        "pendulum": preset("envpool/Pendulum-v1"),
+        "ant": preset("pybullet/Ant"),
+    }
+    short = ("minigrid/DoorKey-6x6", "gymnasium/CartPole-v1", "gymnasium/Acrobot-v1", "gymnasium/MountainCar-v0")
+    bigfish = preset("procgen/bigfish")
+    rollout_length, monitor_rows = bigfish.rollout_length // SHORTER, bigfish.monitor_rows // SHORTER
+    runs = {env.partition("/")[2]: preset(env) for env in short}
     return {
-        "minigrid": preset("minigrid/DoorKey-6x6", scheduler="fixed"),
-        "halfcheetah": preset("pybullet/HalfCheetah", scheduler="fixed"),
-        "pendulum": preset("envpool/Pendulum-v1", scheduler="fixed"),
-        "ant": preset("pybullet/Ant", scheduler="fixed"),
-        "bigfish": replace(
-            bigfish,
-            rollout_length=bigfish.rollout_length // SHORTER,
-            monitor_rows=bigfish.monitor_rows // SHORTER,
-        ),
+        **long,
+        **{f"short-{name}": replace(config, steps=SHORT * config.batch_size) for name, config in runs.items()},
+        "bigfish": replace(bigfish, rollout_length=rollout_length, monitor_rows=monitor_rows),
     }
 
 
@@ -56,6 +61,8 @@ class Timed:
         self.spent = self.inside = 0.0
         for name in ("_rows", "_evaluate", "_begin", "mark"):
             setattr(self.trainer.engine, name, self._counted(getattr(self.trainer.engine, name)))
+        next(self._records)  # the first iteration warms up, and has no update to judge
+        self.spent = self.inside = 0.0
 
     def _counted(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*arguments: Any, **options: Any) -> Any:
@@ -72,29 +79,20 @@ class Timed:
         next(self._records)
         self.spent += time.process_time() - started
 
-    def forget(self) -> tuple[float, float]:
-        """Return the seconds since the last call: all, and those of monitoring."""
-        seconds = self.spent, self.inside
-        self.spent = self.inside = 0.0
-        return seconds
-
 
 def measure(config: Config, blocks: int) -> dict[str, float]:
     """Return the shares of one task."""
-    runs = [Timed(replace(config, monitor=monitor)) for monitor in (True, False)]
-    for run in runs:
-        run.iterate()  # the first one warms up, and has no update to judge
-        run.forget()
-    found: list[tuple[tuple[float, float], tuple[float, float]]] = []
+    found: list[tuple[Timed, Timed]] = []
     for block in range(blocks):
-        for _ in range(config.monitor_interval):
+        runs = (Timed(config), Timed(replace(config, monitor=False)))
+        for _ in range(min(config.iterations - 1, 2 * cost.measuring(config)[1])):
             for run in runs if block % 2 else reversed(runs):
                 run.iterate()
-        found.append((runs[0].forget(), runs[1].forget()))
-    for run in runs:
-        run.trainer.close()
-    inside, spent = (sum(on[index] for on, _ in found) for index in (1, 0))
-    ratios = [on[0] / off[0] for on, off in found]
+        for run in runs:
+            run.trainer.close()
+        found.append(runs)
+    inside, spent = sum(on.inside for on, _ in found), sum(on.spent for on, _ in found)
+    ratios = [on.spent / off.spent for on, off in found]
     return {"inside": inside / (spent - inside), "ratio": median(ratios), "low": min(ratios), "high": max(ratios)}
 
 
@@ -104,14 +102,16 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", choices=known, default=list(known))
     parser.add_argument("--blocks", type=int, default=3)
     options = parser.parse_args()
-    print(f"{'':<24}{'inside':>8}{'ratio':>8}{'(range)':>18}", flush=True)
+    print(f"{'':<34}{'inside':>8}{'ratio':>8}{'(range)':>18}", flush=True)
     for name in options.tasks:
-        found = measure(known[name], options.blocks)
+        config = known[name]
+        found = measure(config, options.blocks)
         spread = f"({found['low']:.3f} to {found['high']:.3f})"
-        verdict = "" if found["inside"] < MOST else f"   above {MOST:.0%}"
-        line = f"{known[name].env:<24}{found['inside']:>8.2%}{found['ratio']:>8.3f}{spread:>18}{verdict}"
-        print(line, flush=True)
-        note({"env": known[name].env, "every": known[name].monitor_interval, "blocks": options.blocks, **found})
+        verdict = "" if found["inside"] < cost.MONITOR_SHARE else f"   above {cost.MONITOR_SHARE:.0%}"
+        label = f"{config.env}, {config.iterations} updates"
+        print(f"{label:<34}{found['inside']:>8.2%}{found['ratio']:>8.3f}{spread:>18}{verdict}", flush=True)
+        every = cost.measuring(config)[1]
+        note({"env": config.env, "updates": config.iterations, "every": every, "blocks": options.blocks, **found})
 
 
 def note(row: dict[str, Any]) -> None:

@@ -34,7 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "algorithms/stopping": {"names"},
     "config": {"names", "schedulers", "hindsight", "rules", "algorithms/__init__", "algorithms/stopping"},
     "presets": {"names", "config", "rules", "algorithms/__init__"},
-    "cost": {"config", "rules", "algorithms/__init__"},
+    "cost": {"config", "engine", "hindsight", "rules", "algorithms/__init__"},
     "envs": {"names", "extras", "config"},
     "networks": {"names", "envs"},
     "rollout": {"config", "envs", "networks", "seeding"},
@@ -80,7 +80,7 @@ MAY_IMPORT: dict[str, set[str]] = {
             "runs",
             "terminal",
         },
-        *{"hindsight", "rules", "trainer_engine"},  # for what a run will cost
+        *{"hindsight", "rules"},  # for what a run will cost
     },
     # A report reads the records of a study against the grid that the study declares; it runs nothing.
     "report": {"names", "extras", "records", "config", "presets", "cost", "hindsight", "runs", "studies", "terminal"},

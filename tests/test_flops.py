@@ -100,7 +100,7 @@ def test_monitoring_in_the_accounting_is_what_a_run_spends_on_it(scheduler):
 
 def test_the_compute_of_a_run_and_of_the_accounting_agree_and_monitoring_is_apart():
     """ADEPT(U) whose arms are all K=4 costs 100 % of K=4, however much is monitored; the rest has its own number."""
-    config = dataclasses.replace(preset("gymnasium/CartPole-v1", scheduler="ucb"), arms=(4,), steps=10 * 256)
+    config = dataclasses.replace(preset("gymnasium/CartPole-v1", scheduler="ucb"), arms=(4,), steps=30 * 256)
     progress = Progress(config, accounting(config)["forward_flops"], 0)
     for record in train(config):
         progress.add(record)

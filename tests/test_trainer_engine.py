@@ -259,21 +259,19 @@ def test_epochs_and_updates_are_made_again_at_another_learning_rate(monkeypatch:
 
 
 @pytest.mark.parametrize(
-    ("settings", "extra"),
+    ("settings", "always_one"),
     [
-        ({"scheduler": "fixed", "epochs": 4}, ()),
-        ({"scheduler": "round-robin", "arms": (8, 1)}, ()),
-        ({"scheduler": "ucb", "scheduler_options": {"exploration": 0.0}, "arms": (1, 8)}, ("always 1",)),
-        ({"scheduler": "fixed", "epochs": 8, "stopping": {"ratio-deviation": 1e-9}}, ("always 1",)),
-        ({"scheduler": "fixed", "epochs": 4}, ("long",)),
+        ({"scheduler": "fixed", "epochs": 4}, False),
+        ({"scheduler": "round-robin", "arms": (8, 1)}, False),
+        ({"scheduler": "ucb", "scheduler_options": {"exploration": 0.0}, "arms": (1, 8)}, True),
+        ({"scheduler": "fixed", "epochs": 8, "stopping": {"ratio-deviation": 1e-9}}, True),
     ],
     ids=str,
 )
-def test_monitoring_stays_within_a_twentieth_of_the_flops(settings: dict[str, Any], extra: tuple[str, ...]) -> None:
-    """Also in runs so short that every update is monitored; the configuration may ask for more."""
-    steps = {"steps": 60 * 256} if extra else {}
-    *_, last = records = run(config("discrete", monitor_every=0, **settings, **steps))
-    assert {record["epochs_done"] for record in records} == {1} or "always 1" not in extra
+def test_monitoring_stays_within_a_twentieth_of_the_flops(settings: dict[str, Any], always_one: bool) -> None:
+    """Also in short runs with short updates; the configuration may ask for more."""
+    *_, last = records = run(config("discrete", monitor_every=0, steps=60 * 256, **settings))
+    assert {record["epochs_done"] for record in records} == {1} or not always_one
     assert 0 < last["monitor_flops"] <= 0.05 * last["flops"]
     asked = run(config("discrete", monitor_every=1, **settings))[-1]
     assert asked["monitor_flops"] > 0.05 * asked["flops"]
@@ -292,8 +290,35 @@ def test_short_runs_are_evaluated_more_often() -> None:
     for iterations, every in ((7, 1), (79, 1), (80, 2), (199, 4), (200, 5), (5000, 5)):
         assert config("discrete", steps=iterations * rows, monitor_every=0).monitor_interval == every
         assert config("discrete", steps=iterations * rows, monitor_every=25).monitor_interval == 25
-    judged = [math.isfinite(record["update_gain"]) for record in run(config("discrete", monitor_every=0))]
-    assert judged == [False, *[True] * 6]
+
+
+@pytest.mark.parametrize(
+    ("settings", "calls", "rows", "every"),
+    [
+        # 32 steps + 3·3·(4+1) + 12 = 89 calls, 5 % are 4.45. Slope 2, critic 1, start 1, two of three epochs, three
+        # lengths: 9 passes of 5 calls each. Rows: 5 % of 33·8 + 3·3·256 are 128.4, times 11 over 9.
+        ({}, 89, 156, 11),
+        # The shortest update has one epoch: 45 / 2.95 calls. Rows: 5 % of 264 + 768 are 51.6, times 16 over 9.
+        ({"stopping": {"target-kl": 0.1}}, 89, 91, 16),
+        # Two epochs: 50 / 3.7 calls, for epochs 1, 2 and 4 of 8. Rows: 5 % of 264 + 1536 are 90, times 14 over 10.
+        ({"scheduler": "ucb", "epochs": 0, "arms": (8, 2)}, 74, 126, 14),
+        # Slopes are the rule's, on K/8 of the rows; gains take 1 + 2 + 3 passes: 30 / 5.2 calls.
+        ({"scheduler": "hindsight", "epochs": 4}, 104, 128, 6),
+        # 1024 + 3·3·(128+1) + 12 calls are enough for every update. Rows: 5 % of 1025·8 + 9·8192 are 4096.4, over 9.
+        ({"rollout_length": 1024, "steps": 8192}, 2197, 455, 1),
+        ({"monitor_every": 2}, 89, 256, 2),
+    ],
+    ids=str,
+)
+def test_the_budget_of_monitoring_by_hand(settings: dict[str, Any], calls: int, rows: int, every: int) -> None:
+    chosen = config("discrete", **{"monitor_every": 0} | settings)
+    assert cost.calls(chosen, min(chosen.choices)) == calls
+    assert cost.measuring(chosen) == (rows, every)
+
+
+def test_a_short_run_measures_as_often_as_its_budget_allows() -> None:
+    measured = [math.isfinite(record["update_gain"]) for record in run(config("discrete", monitor_every=0, steps=6144))]
+    assert [index for index, known in enumerate(measured) if known] == [11, 22]
 
 
 def test_a_part_of_the_rows_is_drawn_without_touching_another_stream() -> None:

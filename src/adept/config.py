@@ -105,7 +105,8 @@ class Config:
     monitor: bool = True
     """measure updates on the next rollout (docs/hindsight.md); changes no other number"""
     monitor_every: int = 0
-    """iterations between two measured updates; 0 is every 5th, or more often in runs with fewer than 200"""
+    """iterations between two measured updates; 0 is every 5th, more often in runs with fewer than 200, less often where
+    that would take more than 5 % of the run"""
     monitor_rows: int = 2048
     """most rows of a rollout on which an update is measured, drawn at random"""
 
@@ -260,7 +261,7 @@ class Config:
 
     @property
     def monitor_interval(self) -> int:
-        """Iterations between two measured updates, such that about 40 of a run are measured, or all of fewer."""
+        """Iterations between two measured updates, at least: about 40 of a run are measured, or all of fewer."""
         return self.monitor_every or max(1, min(GAINS_EVERY, self.iterations // 40))
 
     def rule(self, seed: int = 0) -> Rule:

@@ -16,17 +16,14 @@ from adept import cost
 from adept.algorithms import ALGORITHMS
 from adept.algorithms.learner import Learner, load_network
 from adept.config import Config
-from adept.engine import Engine, marked_epochs
+from adept.engine import Engine
 from adept.envs.base import Array
 from adept.hindsight.estimates import time_groups
 from adept.hindsight.evaluation import LENGTHS, CriticRows, Feedback, Rows
 from adept.rollout import Rollout
-from adept.rules import RULES, Settings
+from adept.rules import Settings
 from adept.schedulers import Scheduler, make_scheduler
 from adept.seeding import stream_seed
-
-MONITOR_SHARE = 0.05
-"""Share of a run's FLOPs that monitoring takes at most."""
 
 
 class LearnerWeights:
@@ -74,20 +71,17 @@ class TrainerEngine(Engine):
     | clip_range, entropy_coefficient | the preset |
     | augmentation | the preset; or the augmentation scheduler, a second bandit credited alike (UCB-DrAC) |
 
-    Gains are measured every `gains_interval` iterations if the run is monitored, slopes with them and where the rule
-    needs them, on `measured_rows` rows.
+    `adept.cost.measuring` says how often gains are measured if the run is monitored, slopes with them and where the
+    rule needs them, and on how many rows.
     """
 
     sees_gradients: ClassVar[bool] = True
 
     def __init__(self, config: Config, learner: Learner) -> None:
         rule = config.rule(stream_seed(config.seed, "scheduler"))
+        rows, interval = cost.measuring(config)
         super().__init__(
-            rule,
-            gains_every=gains_interval(config, every=rule.needs_slope) if config.monitor else 0,
-            rows=measured_rows(config, every=rule.needs_slope),
-            every_slope=False,
-            seed=config.seed,
+            rule, gains_every=interval if config.monitor else 0, rows=rows, every_slope=False, seed=config.seed
         )
         self.attach(max(config.choices), LearnerWeights(learner), config.learning_rate)
         self._config, self._learner = config, learner
@@ -217,57 +211,3 @@ class TrainerEngine(Engine):
         if self._evaluator is not None and self._evaluator.start is not None:
             yield "start", self._evaluator.start
             yield from ((str(epoch), copied) for epoch, copied in self._evaluator.marked.items())
-
-
-def measured_rows(config: Config, *, every: bool) -> int:
-    """Return the rows on which an update is measured; `every`: a rule needs the slope of every update.
-
-    A rule's slopes cost two passes: on K/8 of a rollout they are a twelfth of an update. Monitoring alone stays within
-    `MONITOR_SHARE` of the run's FLOPs, unless the configuration says how often to monitor.
-    """
-    rows = min(config.monitor_rows, config.batch_size)
-    if every:
-        return min(rows, max(1, config.batch_size * max(config.choices) // 8))
-    if config.monitor_every:
-        return rows
-    passes = 2 + 1 + _gain_passes(config)  # the slope's two, the critic's one
-    return max(1, min(rows, int(_monitor_budget(config) * config.monitor_interval / passes)))
-
-
-def gains_interval(config: Config, *, every: bool) -> int:
-    """Return the iterations between two measurements of gains, within the same share of the run's FLOPs."""
-    if not every or config.monitor_every:
-        return config.monitor_interval
-    passes = measured_rows(config, every=every) * _gain_passes(config)
-    return max(config.monitor_interval, math.ceil(passes / _monitor_budget(config)))
-
-
-def measured_passes(config: Config) -> tuple[int, int]:
-    """Return the rows that measuring passes through the policy and through the critic in a run of the largest K.
-
-    A slope costs two passes of the policy and one of the critic. A rule that needs slopes has them measured after every
-    update.
-    """
-    every = config.scheduler in RULES and RULES[config.scheduler].needs_slope
-    gains = (config.iterations - 1) // gains_interval(config, every=every) if config.monitor else 0
-    slopes = config.iterations - 1 if every else gains
-    rows = measured_rows(config, every=every)
-    return rows * (2 * slopes + _gain_passes(config) * gains), rows * slopes
-
-
-def _gain_passes(config: Config) -> int:
-    """Return the passes that gains cost: the start, the marked epochs but the last, and the lengths."""
-    made = max(config.choices)
-    if config.scheduler in RULES:  # which may make other epochs than K
-        rule = config.rule()
-        rule.begin(config.learning_rate)
-        made = rule.step(None).epochs
-    return 1 + sum(epoch < made for epoch in marked_epochs(config.choices)) + len(LENGTHS)
-
-
-def _monitor_budget(config: Config) -> float:
-    """Return the rows that monitoring may pass through the network in an iteration, also where it is a short one.
-
-    A bandit may stay at its smallest arm, a stopping rule may end every update after one epoch.
-    """
-    return MONITOR_SHARE * cost.iteration(config, 1 if config.stopping else min(config.choices))

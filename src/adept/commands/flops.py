@@ -9,7 +9,7 @@ from rich.table import Table
 
 from adept.cli import loading, parse, print_json
 from adept.config import Config
-from adept.cost import epoch, iteration, ratio, sampling
+from adept.cost import epoch, iteration, measured_passes, ratio, sampling
 from adept.envs import backend_of
 from adept.options import Metavar, Positional
 from adept.presets import preset
@@ -58,7 +58,6 @@ def flops(options: FlopsOptions) -> dict[str, Any]:
 def accounting(config: Config) -> dict[str, Any]:
     """Return the compute of a configuration as one JSON-safe object; docs/studies.md explains its numbers."""
     from adept.flops import build_network, forward_flops, paper_forward_macs, policy_flops, values_flops
-    from adept.trainer_engine import measured_passes
 
     network, shape = build_network(config)
     forward, arms = forward_flops(network, shape), config.choices

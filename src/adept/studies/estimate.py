@@ -63,9 +63,7 @@ class Passes:
 
     def iteration(self, config: Config, epochs: float) -> float:
         """Return the FLOPs of an iteration, with its share of what the run spends on monitoring."""
-        from adept.trainer_engine import measured_passes  # PyTorch, not for rates
-
-        policy_rows, values_rows = measured_passes(config)
+        policy_rows, values_rows = cost.measured_passes(config)
         monitoring = (policy_rows * self.policy + values_rows * self.values) / config.iterations
         return self.whole * cost.iteration(config, epochs) + monitoring
 
