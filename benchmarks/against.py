@@ -20,6 +20,7 @@ from statistics import median
 ROOT = Path(__file__).resolve().parent.parent
 TASKS = {
     "minigrid": ("minigrid/DoorKey-6x6", {}),
+    "mujoco": ("envpool/HalfCheetah-v4", {}),
     "halfcheetah": ("pybullet/HalfCheetah", {}),
     "ant": ("pybullet/Ant", {}),
     "bigfish": ("procgen/bigfish", {"environments": 8, "rollout_length": 32, "minibatch_size": 256}),

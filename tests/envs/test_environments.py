@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
 
 from adept.config import Config
-from adept.envs import Continuous, Discrete, make_environments
+from adept.envs import Continuous, Discrete, make_environments, pool
 from adept.envs.pool import PoolEnvironments
 from adept.envs.single import SingleEnvironments
 
@@ -17,47 +18,58 @@ def config(env: str, count: int = 3) -> Config:
     return Config(env=env, environments=count, rollout_length=8, minibatch_size=8 * count, steps=8 * count)
 
 
-def test_a_pool_gives_the_rows_of_envpool_without_its_resets() -> None:
-    """Stepping EnvPool itself with the same seeds and actions: equal but for the rows after an end."""
+@pytest.mark.parametrize("env_id", ["MiniGrid-Empty-5x5-v0", "CartPole-v1", "Hopper-v4", "FrozenLake-v1"])
+def test_a_pool_gives_the_rows_of_envpool_without_its_resets(env_id: str) -> None:
+    """Stepping EnvPool by its public methods, with the same seeds and actions: equal but for the rows after an end."""
     count, steps = 4, 900
-    ours = PoolEnvironments("MiniGrid-Empty-5x5-v0", count)
+    ours = PoolEnvironments(env_id, count)
     rng = np.random.default_rng(0)
-    actions = rng.integers(0, 3, (count, steps))
-    first = ours.restart(7)
+    if isinstance(ours.actions, Discrete):
+        actions = rng.integers(0, min(ours.actions.n, 3), (count, steps))
+    else:
+        actions = rng.uniform(-1, 1, (count, steps, len(ours.actions.low))).astype(np.float32)
+    theirs = envpool.make(env_id, env_type="gymnasium", num_envs=count, seed=7)
+
+    def observed(raw: Any) -> np.ndarray:
+        array = raw["image"].transpose(0, 3, 1, 2) if isinstance(raw, dict) else raw.reshape(count, -1)
+        return array.astype(ours.observation_dtype)
+
     # Drive each environment of EnvPool one by one, feeding its own actions and dropping its reset rows.
-    theirs = envpool.make("MiniGrid-Empty-5x5-v0", env_type="gymnasium", num_envs=count, seed=7)
-    raw = theirs.reset()[0]["image"]
-    assert np.array_equal(first, raw.transpose(0, 3, 1, 2))
+    assert np.array_equal(ours.restart(7), observed(theirs.reset()[0]))
     taken = np.zeros(count, np.int64)
     resetting = np.zeros(count, np.bool_)
-    rows: list[list[tuple[float, bool, bool, bytes]]] = [[] for _ in range(count)]
+    rows: list[list[tuple[float, bool, bool, bytes, bytes]]] = [[] for _ in range(count)]
     ends = 0
     while taken.min() < steps:
-        chosen = np.array([actions[i, min(taken[i], steps - 1)] for i in range(count)], np.int32)
-        observations, rewards, terminated, truncated, _ = theirs.step(chosen)
-        for i in range(count):
-            picture = observations["image"][i].transpose(2, 0, 1).tobytes()
+        chosen = np.array([actions[i, min(taken[i], steps - 1)] for i in range(count)])
+        raw, rewards, terminated, truncated, _ = theirs.step(chosen)
+        for i, observation in enumerate(observed(raw)):
+            seen = observation.tobytes()
             if resetting[i]:
-                reward, ended, cut, _ = rows[i][-1]
-                rows[i][-1] = (reward, ended, cut, picture)  # what to act on next is the new episode's first
+                *end, last, _ = rows[i][-1]
+                rows[i][-1] = (*end, last, seen)  # what to act on next is the new episode's first
             else:
-                rows[i].append((float(rewards[i]), bool(terminated[i]), bool(truncated[i]), picture))
+                rows[i].append((float(rewards[i]), bool(terminated[i]), bool(truncated[i]), seen, seen))
                 taken[i] += 1
             resetting[i] = not resetting[i] and (terminated[i] or truncated[i])
             ends += int(resetting[i])
     assert ends > 20
     for step in range(steps - 1):
         result = ours.step(actions[:, step])
-        for i in range(count):
-            reward, ended, cut, picture = rows[i][step]
-            assert (float(result.rewards[i]), bool(result.terminated[i])) == (reward, ended)
-            assert bool(result.truncated[i]) == (cut and not ended)
-            assert result.observations[i].tobytes() == picture
-        done = result.terminated | result.truncated
-        assert (result.final_observations is None) == (not done.any())
-        if result.final_observations is not None:
-            assert len(result.final_observations) == done.sum()
+        finals = [] if result.final_observations is None else [row.tobytes() for row in result.final_observations]
+        expected = [rows[i][step] for i in range(count)]
+        assert finals == [last for _, ended, cut, last, _ in expected if ended or cut]
+        found = zip(result.rewards, result.terminated, result.truncated, result.observations, strict=True)
+        assert [(float(reward), bool(ended), bool(cut), seen.tobytes()) for reward, ended, cut, seen in found] == [
+            (reward, ended, cut and not ended, seen) for reward, ended, cut, _, seen in expected
+        ]
     ours.close()
+
+
+def test_an_envpool_without_what_steps_call_is_told_the_version_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "IN_CPP", (*pool.IN_CPP, "_elsewhere"))
+    with pytest.raises(ValueError, match=r"EnvPool 1\.\S+ has no _elsewhere, .* pip install envpool==1"):
+        PoolEnvironments("CartPole-v1", 1)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from adept.envs.base import ActionSpace, Array, Continuous, Discrete, Step
+from adept.envs.base import Array, Discrete, Step
+from adept.envs.spaces import action_space, channels_last
 
 
 class SingleEnvironments:
@@ -23,7 +24,7 @@ class SingleEnvironments:
                 raise ValueError(f"{name} has other spaces each time that it is made; they must stay the same")
         self._encode, self.observation_shape, dtype = _encoder(name, observation_space)
         self.observation_dtype: np.dtype[Any] = np.dtype(dtype)
-        self.actions, self._decode = _action_space(name, self._environments[0].action_space)
+        self.actions, self._start = action_space(name, self._environments[0].action_space)
 
     def restart(self, seed: int) -> Array:
         """Reset every environment with a seed of its own."""
@@ -37,8 +38,10 @@ class SingleEnvironments:
         rewards = np.empty(self.count, np.float32)
         terminated = np.zeros(self.count, np.bool_)
         truncated = np.zeros(self.count, np.bool_)
-        for index, env in enumerate(self._environments):
-            raw, reward, ended, cut, _ = env.step(self._decode(actions[index]))
+        # As Gymnasium's spaces sample them: whole numbers of Python, or one array per environment.
+        chosen = (actions + self._start).tolist() if isinstance(self.actions, Discrete) else actions
+        for index, (env, action) in enumerate(zip(self._environments, chosen, strict=True)):
+            raw, reward, ended, cut, _ = env.step(action)
             if isinstance(reward, str | bytes):
                 raise ValueError(f"the reward {reward!r} is no number")
             if ended not in (True, False) or cut not in (True, False):
@@ -94,21 +97,8 @@ def _encoder(name: str, space: Any) -> tuple[Callable[[Any], Any], tuple[int, ..
     if isinstance(space, spaces.Box) and len(space.shape) in (2, 3) and space.dtype == np.uint8:
         if len(space.shape) == 2:
             return (lambda image: image[None]), (1, *space.shape), np.uint8
-        if space.shape[-1] in (1, 3, 4) and space.shape[0] not in (1, 3, 4):
+        if channels_last(space.shape):
             height, width, channels = space.shape
             return (lambda image: np.moveaxis(image, -1, 0)), (channels, height, width), np.uint8
         return (lambda image: image), space.shape, np.uint8
     return (lambda observation: spaces.flatten(space, observation)), (length,), np.float32
-
-
-def _action_space(name: str, space: Any) -> tuple[ActionSpace, Callable[[Any], Any]]:
-    from gymnasium import spaces
-
-    if isinstance(space, spaces.Discrete):
-        start = int(space.start)
-        return Discrete(int(space.n)), (lambda action: int(action) + start)
-    if isinstance(space, spaces.Box) and len(space.shape) == 1 and np.issubdtype(space.dtype, np.floating):
-        if not space.shape[0]:
-            raise ValueError(f"{name} has actions of {space}, which hold no number; there is nothing to choose")
-        return Continuous(tuple(map(float, space.low)), tuple(map(float, space.high))), (lambda action: action)
-    raise ValueError(f"{name} has actions of {space}; only one discrete choice or a vector of numbers fits")
