@@ -41,8 +41,8 @@ class FastActor:
         self._passes = Passes(network)
         self._numbers: dict[bytes, int] = {}
         """the observations of this rollout, numbered as they come"""
-        self._outputs: Floats = np.empty((0, 0), np.float32)
-        self._values: Floats = np.empty(0, np.float32)
+        self._found: Floats = np.empty((0, 0), np.float32)
+        """what sampling needs for each of them, and its value in the last column"""
         self._deviation: Floats = np.ones(1, np.float32)
         self._log_density = 0.0
 
@@ -58,9 +58,9 @@ class FastActor:
         """Sample actions."""
         outputs, values = self._looked_up(observations) if self._network.repeats else (self._run(observations), None)
         if self._log_std is None:
-            cumulated, log_probs = np.split(outputs, 2, 1)
-            actions = (cumulated <= noise[:, None]).sum(1)
-            return Decision(actions, log_probs[np.arange(len(actions)), actions], values)
+            choices = outputs.shape[1] // 2
+            actions = (outputs[:, :choices] <= noise[:, None]).sum(1)
+            return Decision(actions, outputs[np.arange(len(actions)), choices + actions], values)
         log_probs = np.einsum("nk,nk->n", noise, noise) * np.float32(-0.5) + np.float32(self._log_density)
         return Decision(outputs + self._deviation * noise, log_probs, values)
 
@@ -87,18 +87,15 @@ class FastActor:
                 numbers[key] = len(numbers)
                 new.append(row)
         if new:
-            with torch.inference_mode():
-                rows = self._passes.prepare(observations).index_select(0, filled(np.array(new)))
-                outputs, values = self._passes.forward(rows)
-                prepared = self._prepared(outputs.numpy()[:, : len(new)])
-            while known + len(new) > len(self._values):  # twice as long, so that all copies together stay linear
-                more = np.empty((len(self._values) + GRAIN, prepared.shape[1]), prepared.dtype)
-                self._outputs = np.concatenate([self._outputs, more]) if len(self._outputs) else more
-                self._values = np.concatenate([self._values, more[:, 0]])
-            self._outputs[known : len(numbers)] = prepared
-            self._values[known : len(numbers)] = values.numpy()[0, : len(new)]
-        chosen = [numbers[key] for key in keys]
-        return self._outputs[chosen], self._values[chosen]
+            rows = self._passes.prepare(observations).index_select(0, filled(np.array(new)))
+            outputs, values = (each.numpy()[:, : len(new)] for each in self._passes.forward(rows))
+            found = np.column_stack([self._prepared(outputs), values.T])
+            while known + len(new) > len(self._found):  # twice as long, so that all copies together stay linear
+                more = np.empty((len(self._found) + GRAIN, found.shape[1]), found.dtype)
+                self._found = np.concatenate([self._found, more]) if len(self._found) else more
+            self._found[known : len(numbers)] = found
+        chosen = self._found[[numbers[key] for key in keys]]
+        return chosen[:, :-1], chosen[:, -1]
 
     def _prepared(self, outputs: Floats) -> Floats:
         """Return a Gaussian's means, or of logits cumulated and log-probabilities, by row; given (outputs, rows)."""
