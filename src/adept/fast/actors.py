@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import Tensor, nn
 
 from adept.config import Execution
