@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from adept.hindsight.advice import Advice, Recommendation, advise
-from adept.hindsight.advice_text import HOSTS, render
+from adept.hindsight.advice_text import HOSTS
 
 UPDATES = 60
 
@@ -518,7 +518,6 @@ def test_every_host_is_told_its_own_options(host):
     table = columns(z=2.0, lengths=(0.5, 1.9), gains={1: 0.9, 2: 1.0, 4: 1.0, 8: 1.0}, noise=0.05)
     advice = advise(table | {"learning_rate": np.full(len(table["epochs"]), 1e-3)}, host=host)
     said, words = str(advice), HOSTS[host]
-    assert said == render(advice, host)
     assert f"or use `{words.hindsight}`." in said
     assert f"or `{words.hindsight_compute}`." in said
     options = {name: (each.learning_rate, each.epochs) for name, each in HOSTS.items()}

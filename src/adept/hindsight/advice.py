@@ -22,16 +22,13 @@ from adept.hindsight.stages import (
     STAGE_NAMES,
     USUAL_KL,
     WHOLE,
-    Floats,
     Rows,
     Stage,
     Table,
-    read,
-    scheduled_rows,
+    median,
     stage,
-    thirds,
-    without_blown_up,
-)  # fmt: skip
+    whole_and_thirds,
+)
 
 Finding = Literal[
     "collapse", "low-kl", "high-kl", "stop-short", "overshoot", "right-length", "idle-epochs", "fewer-epochs",
@@ -63,7 +60,6 @@ MIN_LOST_SHARE = 0.5
 """Share of its rise that a return must lose, and not win back, to count as collapsed."""
 MIN_RISE = 2.0
 """Times the range of a random walk with the same steps that the rise before a collapse must exceed."""
-EMPTY: Floats = np.zeros(0)
 AVERAGE = "average"
 """Stage of a finding that holds for the run on average, and for no third of it alone."""
 
@@ -100,16 +96,17 @@ class Advice:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The advice in words, in those of its host."""
-        return advice_text.sentences(self, self.host)
+        """One text per recommendation, in the words of the host, and the notes."""
+        return (*(advice_text.sentence(each, self.host) for each in self.recommendations), *self.notes)
 
     @property
     def headline(self) -> str:
         """The direction of the last third that has one, or of the run, in a few words; empty where none has."""
-        return advice_text.headline(self)
+        found = [advice_text.headline(each) for each in (*reversed(self.stages), self.whole)]
+        return next(filter(None, found), "")
 
     def __str__(self) -> str:
-        return advice_text.render(self, self.host)
+        return " ".join(self.sentences)
 
 
 def advise(
@@ -133,16 +130,16 @@ def advise(
         epoch_flops: FLOPs of one epoch, to say what idle epochs cost.
         rewards_scaled: rewards are divided by their scale already.
     """
-    table = read(columns)
-    if not advice_text.host_named(host).usual_kl and not _known_median(table.get("kl", EMPTY)) > MAX_FIRST_ORDER_KL:
-        table = {name: values for name, values in table.items() if name != "kl"}
-    rows = scheduled_rows(table)
-    parts = thirds(rows)
-    found = stage(WHOLE, table, rows), [stage(name, table, part) for name, part in zip(STAGE_NAMES, parts, strict=True)]
-    whole, stages = without_blown_up(*found)
-    if whole.updates < MIN_UPDATES:
-        whole, *rest = (_by_kl_alone(each) for each in (whole, *stages))
-        stages = tuple(rest)
+    table = Table(columns)
+    if not advice_text.host_named(host).usual_kl and not median(table["kl"]) > MAX_FIRST_ORDER_KL:
+        table.pop("kl", None)
+    parts = np.array_split(table.scheduled_rows(), len(STAGE_NAMES))
+    whole, *stages = whole_and_thirds(table, parts)
+    if whole.updates < MIN_UPDATES:  # too few for slopes and gains: the KL alone counts
+        whole, *stages = (
+            replace(each, direction="over" if each.kl > MAX_FIRST_ORDER_KL else "unknown", enough=0)
+            for each in (whole, *stages)
+        )
     collapse = _collapse(table)
     if collapse is not None:
         recommended = [collapse]
@@ -152,17 +149,13 @@ def advise(
         recommended = _on_steps(table, whole, groups, low=low, epoch_flops=epoch_flops)
         recommended += _on_critic(table, parts, whole, stages, recommended, host, rewards_scaled)
         whole = groups[0] if low else whole
-    scales = table.get("lr_scale", EMPTY)
-    if np.isfinite(scales).any():
-        recommended = _controlled(recommended, float(scales[np.isfinite(scales)][-1]))
+    scales = table["lr_scale"][np.isfinite(table["lr_scale"])]
+    if len(scales):
+        recommended = _controlled(recommended, float(scales[-1]))
     if not recommended:
         kind: Finding = "few-updates" if whole.updates < MIN_UPDATES else "nothing-clear"
         recommended = [Recommendation(kind, numbers=_finite({"updates": whole.updates, "kl": whole.kl}))]
-    return Advice(tuple(recommended), whole, stages, host)
-
-
-def _by_kl_alone(found: Stage) -> Stage:
-    return replace(found, direction="over" if found.kl > MAX_FIRST_ORDER_KL else "unknown", enough=0)
+    return Advice(tuple(recommended), whole, tuple(stages), host)
 
 
 def _is_low(whole: Stage, stages: Sequence[Stage]) -> bool:
@@ -212,7 +205,12 @@ def _on_steps(
     """Return what the length of updates and their epochs come to: at most one change of the rate and one of epochs."""
     recommended = [_on_length(group, low=low) for group in groups]
     directions = {group.direction for group in groups if group.name != AVERAGE}
-    fewer = 0 if low or whole.kl > MAX_FIRST_ORDER_KL else _fewer_epochs(whole)
+    fewer = 0
+    if whole.enough and not low and not whole.kl > MAX_FIRST_ORDER_KL:
+        # Epochs share the optimiser's state, so that a run with the first ones alone is another run: where the others
+        # do not lose, half of them come first.
+        loses = whole.rest.deviates < -MIN_SECOND_DEVIATES
+        fewer = whole.enough if loses else max(whole.enough, math.ceil(whole.epochs / 2))
     shortened = (whole.epochs / fewer) ** EPOCHS_EXPONENT if fewer else 1.0
     kept_distance = shortened if fewer and whole.rest.value >= 0 else 1.0
     if directions >= {"short", "over"}:
@@ -259,10 +257,13 @@ def _rate_factor(group: Stage, finding: Finding) -> float:
 def _with_rate(recommended: Recommendation, table: Table, factor: float) -> Recommendation:
     """Return a recommendation with its bounded factor on the learning rate, or on the limit that ends updates early."""
     factor = min(MAX_RAISE, max(1 / MAX_CUT, factor))
-    stopped = _stopped(table)
-    if factor > MIN_CHANGE and stopped:
-        return replace(recommended, action="kl-limit", factor=factor**2, numbers={**recommended.numbers, **stopped})
-    rate = _scheduled_rate(table)
+    known = np.isfinite(table["epochs"]) & np.isfinite(table["epochs_done"])
+    asked, done = table["epochs"][known], table["epochs_done"][known]
+    if factor > MIN_CHANGE and len(done) and np.mean(done < asked - 0.01) > 0.5:
+        numbers = {**recommended.numbers, "epochs_done": float(done.mean()), "epochs": float(asked.mean())}
+        return replace(recommended, action="kl-limit", factor=factor**2, numbers=numbers)
+    rates = table["learning_rate"]  # of the host's own schedule
+    rate = float(np.max(rates, where=np.isfinite(rates), initial=0.0)) or math.nan
     if factor > 1 and not math.isnan(rate):
         factor = min(factor, max(1.0, MAX_RATE / rate))
     if 1 / MIN_CHANGE < factor < MIN_CHANGE:
@@ -271,42 +272,13 @@ def _with_rate(recommended: Recommendation, table: Table, factor: float) -> Reco
     return replace(recommended, action="learning-rate", factor=factor, numbers=numbers)
 
 
-def _scheduled_rate(table: Table) -> float:
-    """Return the largest learning rate of the host's own schedule; NaN where it is not known."""
-    rates = table.get("learning_rate", EMPTY)
-    return float(np.nanmax(rates)) if np.isfinite(rates).any() else math.nan
-
-
-def _stopped(table: Table) -> dict[str, float]:
-    """Return the mean epochs done and asked for, where a KL stop ends most updates early; else nothing."""
-    if "epochs" not in table or "epochs_done" not in table:
-        return {}
-    asked, done = table["epochs"], table["epochs_done"]
-    known = np.isfinite(asked) & np.isfinite(done)
-    if not known.any() or np.mean(done[known] < asked[known] - 0.01) <= 0.5:
-        return {}
-    return {"epochs_done": float(done[known].mean()), "epochs": float(asked[known].mean())}
-
-
-def _fewer_epochs(whole: Stage) -> int:
-    """Return how many epochs to try instead; 0 where all of them gain.
-
-    Epochs share the optimiser's state, so that a run with the first ones alone is another run: where the others do not
-    lose, half of them come first.
-    """
-    if not whole.enough:
-        return 0
-    loses = whole.rest.deviates < -MIN_SECOND_DEVIATES
-    return whole.enough if loses else max(whole.enough, math.ceil(whole.epochs / 2))
-
-
 def _on_epochs(table: Table, whole: Stage, fewer: int, epoch_flops: float | None) -> Recommendation:
     """Return the epochs that gain nothing, their cost, and how many to use."""
     numbers = {
         "first": whole.enough + 1, "epochs": whole.epochs, "new_epochs": fewer, "rest": whole.rest.value,
         "rest_error": whole.rest.error,
     }  # fmt: skip
-    done = table.get("epochs_done", table.get("epochs", EMPTY))
+    done = table.epochs_made
     idle = np.maximum(done - whole.enough, 0)
     if "update_seconds" in table:
         seconds = table["update_seconds"]
@@ -328,7 +300,7 @@ def _on_critic(
         action = "keep"  # a larger learning rate is the critic's, too: one change at a time
     recommended = []
     explained = [each.explained_variance for each in (whole, *stages) if not math.isnan(each.explained_variance)]
-    known = int(np.isfinite(table.get("explained_variance", EMPTY)).sum())
+    known = int(np.isfinite(table["explained_variance"]).sum())
     if explained and known >= MIN_UPDATES and max(explained) < MIN_EXPLAINED_VARIANCE:
         numbers = {"explained_variance": whole.explained_variance}
         varied = whole.explained_variance >= VARIED_RETURNS
@@ -362,9 +334,9 @@ def _collapse(table: Table) -> Recommendation | None:
     The score is a mean over the last episodes, so that it may still rise after the jump: the jump is looked for as long
     before the peak as the fall takes after it.
     """
-    scores, kls = table.get("score", EMPTY), table.get("kl", EMPTY)
+    scores, kls = table["score"], table["kl"]
     known = np.flatnonzero(np.isfinite(scores))
-    if len(known) < MIN_UPDATES or len(kls) != len(scores):
+    if len(known) < MIN_UPDATES:
         return None
     values = scores[known]
     best = int(values.argmax())
@@ -375,7 +347,7 @@ def _collapse(table: Table) -> Recommendation | None:
     if not rise > MIN_RISE * walk or not end < lowest or not len(fallen):
         return None
     peak, fall = int(known[best]), int(known[best + fallen[0]])
-    usual = _known_median(kls[: peak + 1])
+    usual = median(kls[: peak + 1])
     first = max(0, 2 * peak - fall)
     jumps = first + np.flatnonzero(kls[first:fall] > max(MAX_FIRST_ORDER_KL, MIN_KL_JUMP * usual))
     if not len(jumps):
@@ -387,11 +359,6 @@ def _collapse(table: Table) -> Recommendation | None:
     numbers = {"iteration": iteration, "kl": float(kls[row]), "usual_kl": usual, "best": float(values[best]),
                "end": end}  # fmt: skip
     return _with_rate(Recommendation("collapse", numbers=_finite(numbers)), table, factor)
-
-
-def _known_median(values: Floats) -> float:
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if len(known) else math.nan
 
 
 def _finite(numbers: Mapping[str, float]) -> dict[str, float]:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from adept.hindsight.stages import MAX_FIRST_ORDER_KL, MIN_CHANGE, MIN_UPDATES, USUAL_KL, WHOLE
+from adept.hindsight.stages import MAX_FIRST_ORDER_KL, MIN_CHANGE, MIN_UPDATES, USUAL_KL, WHOLE, Stage
 from adept.names import unknown_name
 
 if TYPE_CHECKING:
-    from adept.hindsight.advice import Advice, Recommendation
+    from adept.hindsight.advice import Recommendation
 
 USUAL = f"{USUAL_KL[0]} to {USUAL_KL[1]} is usual"
 DIRECTIONS = {"short": "stop short", "over": "overshoot", "right": "about right"}
@@ -76,34 +76,21 @@ def host_named(name: str) -> Host:
     return HOSTS[name]
 
 
-def sentences(advice: Advice, host: str) -> tuple[str, ...]:
-    """Return one text per recommendation, in the words of a host."""
-    words = host_named(host)
-    return (*(_text(each, words, advice) for each in advice.recommendations), *advice.notes)
+def sentence(each: Recommendation, host: str) -> str:
+    """Return what was found and what to do about it, in the words of a host."""
+    return f"{_finding(each)} {_action(each, host_named(host))}".rstrip()
 
 
-def render(advice: Advice, host: str) -> str:
-    """Return the whole advice in the words of a host."""
-    return " ".join(sentences(advice, host))
+def headline(found: Stage) -> str:
+    """Return the direction of a stage in a few words; empty where it has none."""
+    if found.direction not in DIRECTIONS:
+        return ""
+    slope = f"slope z {found.slope.value:+.1f} ± {found.slope.error:.1f}" if found.slope.updates else ""
+    kl = "" if math.isnan(found.kl) else f"KL {found.kl:.2g}"
+    return f"{DIRECTIONS[found.direction]} ({', '.join(filter(None, (slope, kl)))})"
 
 
-def headline(advice: Advice) -> str:
-    """Return the direction of the last third that has one, or of the run, in a few words; empty where none has."""
-    for found in (*reversed(advice.stages), advice.whole):
-        if found.direction in DIRECTIONS:
-            slope = f"slope z {found.slope.value:+.1f} ± {found.slope.error:.1f}" if found.slope.updates else ""
-            kl = "" if math.isnan(found.kl) else f"KL {found.kl:.2g}"
-            return f"{DIRECTIONS[found.direction]} ({', '.join(filter(None, (slope, kl)))})"
-    return ""
-
-
-def _text(each: Recommendation, host: Host, advice: Advice) -> str:
-    found = _finding(each, advice)
-    action = _action(each, host)
-    return f"{found} {action}" if action else found
-
-
-def _finding(each: Recommendation, advice: Advice) -> str:
+def _finding(each: Recommendation) -> str:
     """Return what was found, with its numbers."""
     n = each.numbers
     if each.finding == "collapse":

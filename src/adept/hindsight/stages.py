@@ -14,7 +14,6 @@ from adept.hindsight.estimates import Estimate
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
-Table = Mapping[str, Floats]
 Direction = Literal["short", "over", "right", "unknown"]
 
 MIN_UPDATES = 8
@@ -99,69 +98,85 @@ class Stage:
     """mean z of the critic's slopes"""
 
 
-def read(columns: Mapping[str, npt.ArrayLike]) -> Table:
-    """Return the columns as floats, with a column `kl` that holds the KL of each row's own update.
+class Table(dict[str, Floats]):
+    """Columns of a run, one value per row; a column that is missing is unknown in every row.
 
-    `approx_kl_last_epoch` is in the row of the update itself, `update_kl` in the row that judges it, the next one.
+    Its column `kl` has the KL of each row's own update: `approx_kl_last_epoch` is in the row of the update itself,
+    `update_kl` in the row that judges it, the next one.
     """
-    table = {name: np.asarray(values, np.float64).ravel() for name, values in columns.items()}
-    if "approx_kl_last_epoch" in table:
-        table["kl"] = table["approx_kl_last_epoch"]
-    elif "update_kl" in table:
-        table["kl"] = np.append(table["update_kl"][1:], math.nan) if len(table["update_kl"]) else np.zeros(0)
-    return table
 
+    def __init__(self, columns: Mapping[str, npt.ArrayLike]) -> None:
+        super().__init__({name: np.asarray(values, np.float64).ravel() for name, values in columns.items()})
+        self.rows = max(map(len, self.values()), default=0)
+        if "approx_kl_last_epoch" in self:
+            self["kl"] = self["approx_kl_last_epoch"]
+        elif self.rows:
+            self["kl"] = np.append(self["update_kl"][1:], math.nan)
 
-def scheduled_rows(table: Table) -> Rows:
-    """Return the rows of a run without the end of a falling schedule of the learning rate."""
-    count = max((len(values) for values in table.values()), default=0)
-    rates = table.get("learning_rate")
-    if rates is None or not np.isfinite(rates).any():
-        return np.arange(count)
-    scheduled = rates / table.get("lr_scale", np.ones(count))
-    # A run that begins with a warm-up keeps it: only what comes after the largest rate is its end.
-    after = np.arange(count) > int(np.nanargmax(scheduled))
-    return np.flatnonzero(~(after & (scheduled < MIN_SCHEDULE * np.nanmax(scheduled))))
+    def __missing__(self, name: str) -> Floats:
+        return np.full(self.rows, math.nan)
 
+    @property
+    def epochs_made(self) -> Floats:
+        """The epochs of each row's update: those done, or else those planned."""
+        return self["epochs_done" if "epochs_done" in self else "epochs"]
 
-def thirds(rows: Rows) -> list[Rows]:
-    """Return rows split into three stages of the run."""
-    return np.array_split(rows, len(STAGE_NAMES))
+    def scheduled_rows(self) -> Rows:
+        """Return the rows of the run without the end of a falling schedule of the learning rate."""
+        rates = self["learning_rate"]
+        if not np.isfinite(rates).any():
+            return np.arange(self.rows)
+        scheduled = rates / self["lr_scale"] if "lr_scale" in self else rates
+        # A run that begins with a warm-up keeps it: only what comes after the largest rate is its end.
+        after = np.arange(self.rows) > int(np.nanargmax(scheduled))
+        return np.flatnonzero(~(after & (scheduled < MIN_SCHEDULE * np.nanmax(scheduled))))
 
 
 def stage(name: str, table: Table, rows: Rows) -> Stage:
     """Return the numbers of the updates of some rows."""
-    slopes = table.get("slope_z", np.zeros(0))
-    judged = rows[np.isfinite(slopes[rows])] if len(slopes) else rows[:0]
+    judged = rows[np.isfinite(table["slope_z"][rows])]
+
+    def mean(column: str) -> Mean:
+        return Mean.of(table[column][judged], MIN_STAGE_UPDATES)
+
     found = Stage(
         name,
         len(judged),
-        kl=_median(table, "kl", rows),
-        explained_variance=_median(table, "explained_variance", rows),
-        critic_lag=_median(table, "critic_slope", judged),
-        critic_slope=_mean(table, "critic_slope_z", judged),
+        kl=median(table["kl"][rows], MIN_KL_UPDATES),
+        explained_variance=median(table["explained_variance"][rows], MIN_KL_UPDATES),
+        critic_lag=median(table["critic_slope"][judged], MIN_KL_UPDATES),
+        critic_slope=mean("critic_slope_z"),
     )
     if len(judged) >= MIN_STAGE_UPDATES:
-        found = _with_epochs(replace(found, slope=_mean(table, "slope_z", judged)), table, judged)
-        gain = table.get("update_gain", np.full(len(slopes), math.nan))
-        differences = {name: table[name] - gain for name in ("gain/x2", "gain/x0.5") if name in table}
+        gain = table["update_gain"][judged]
         found = replace(
-            found,
-            gain=Mean.of(gain[judged], MIN_STAGE_UPDATES),
-            longer=_mean(differences, "gain/x2", judged),
-            shorter=_mean(differences, "gain/x0.5", judged),
+            _with_epochs(found, table, judged),
+            slope=mean("slope_z"),
+            gain=mean("update_gain"),
+            longer=Mean.of(table["gain/x2"][judged] - gain, MIN_STAGE_UPDATES),
+            shorter=Mean.of(table["gain/x0.5"][judged] - gain, MIN_STAGE_UPDATES),
         )
     return replace(found, direction=_direction(found))
 
 
-def without_blown_up(whole: Stage, parts: Sequence[Stage]) -> tuple[Stage, tuple[Stage, ...]]:
-    """Return the stages without "short" before one whose KL is too large: a larger rate would lengthen that, too."""
+def median(values: Floats, at_least: int = 1) -> float:
+    """Return the median of the known values; infinite ones are known. NaN where they are few."""
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if len(known) >= at_least else math.nan
 
-    def kept(found: Stage, later: Sequence[Stage]) -> Stage:
-        blows_up = any(each.kl > MAX_FIRST_ORDER_KL for each in later)
-        return replace(found, direction="unknown") if found.direction == "short" and blows_up else found
 
-    return kept(whole, parts[1:]), tuple(kept(each, parts[number + 1 :]) for number, each in enumerate(parts))
+def whole_and_thirds(table: Table, parts: Sequence[Rows]) -> list[Stage]:
+    """Return the numbers of the whole run and of its thirds.
+
+    None is "short" before a third whose KL is too large: a larger rate would lengthen that, too.
+    """
+    found = [stage(WHOLE, table, np.concatenate(parts))]
+    found += [stage(name, table, part) for name, part in zip(STAGE_NAMES, parts, strict=True)]
+    for number, each in enumerate(found):
+        later = found[max(2, number + 1) :]
+        if each.direction == "short" and any(third.kl > MAX_FIRST_ORDER_KL for third in later):
+            found[number] = replace(each, direction="unknown")
+    return found
 
 
 def _direction(found: Stage) -> Direction:
@@ -184,40 +199,19 @@ def _with_epochs(found: Stage, table: Table, rows: Rows) -> Stage:
 
     A row judges the update before it: its epochs come from the row above.
     """
-    done = table.get("epochs_done", table.get("epochs"))
-    if done is None or "update_gain" not in table:
-        return found
     rows = rows[rows > 0]
-    rows = rows[np.isfinite(done[rows - 1])]
-    if not len(rows):
+    rows = rows[np.isfinite(table.epochs_made[rows - 1])]
+    if not len(rows) or "update_gain" not in table:
         return found
-    made = done[rows - 1]
+    made = table.epochs_made[rows - 1]
     epochs = int(np.median(made))
     same = rows[made == epochs]
-    marked = [epoch for epoch in sorted(map(_epoch_of, table)) if 0 < epoch < epochs]
-    paths = {epoch: table[f"gain/{epoch}"][same] for epoch in marked} | {epochs: table["update_gain"][same]}
-    for epoch in marked:
+    paths = {epoch: table[f"gain/{epoch}"][same] for epoch in range(1, epochs) if f"gain/{epoch}" in table}
+    paths[epochs] = table["update_gain"][same]
+    for epoch in list(paths)[:-1]:
         gained = Mean.of(paths[epoch], MIN_STAGE_UPDATES)
         later = [Mean.of(paths[other] - paths[epoch], MIN_STAGE_UPDATES) for other in paths if other > epoch]
         idle = (each.value + INTERVAL_DEVIATES * each.error < MAX_IDLE_GAIN * gained.value for each in later)
         if gained.deviates > MIN_SECOND_DEVIATES and all(idle):
             return replace(found, epochs=epochs, enough=epoch, rest=later[-1])
     return replace(found, epochs=epochs)
-
-
-def _median(table: Table, name: str, rows: Rows) -> float:
-    """Return the median of a column's known values; infinite ones are known. NaN where they are few."""
-    values = table[name][rows] if name in table else np.zeros(0)
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if len(known) >= MIN_KL_UPDATES else math.nan
-
-
-def _mean(table: Table, name: str, rows: Rows) -> Mean:
-    """Return the mean of a column where a third of a run has enough of it."""
-    return Mean.of(table[name][rows], MIN_STAGE_UPDATES) if name in table else Mean()
-
-
-def _epoch_of(column: str) -> int:
-    """Return k of a column gain/k, else 0."""
-    kind, _, epoch = column.partition("/")
-    return int(epoch) if kind == "gain" and epoch.isdigit() else 0
