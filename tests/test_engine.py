@@ -40,6 +40,14 @@ class Policy(torch.nn.Module):
                 engine.mark(epoch)
         engine.finished(epochs)
 
+    def run(self, engine, updates):
+        """Make so many updates; return their settings."""
+        made = []
+        for seed in range(updates):
+            made.append(engine.step(rows=self.rows(seed) if engine.wants_rows else None))
+            self.update(engine, made[-1].epochs)
+        return made
+
 
 def monitored(given=None, epochs=3, **options):
     policy, engine = Policy(), Engine(given, **options)
@@ -71,11 +79,11 @@ def test_every_row_is_chosen_alike():
     assert np.abs(times - 500).max() < 5 * 19.4
 
 
-def test_marked_epochs():
-    assert marked_epochs((1,)) == (1,)
-    assert marked_epochs((10,)) == (1, 2, 4, 8, 10)
-    assert marked_epochs((4, 2, 1)) == (1, 2, 4)
-    assert marked_epochs((5, 3)) == (1, 2, 3, 4, 5)
+@pytest.mark.parametrize(
+    ("arms", "marks"), [((1,), (1,)), ((10,), (1, 2, 4, 8, 10)), ((4, 2, 1), (1, 2, 4)), ((5, 3), (1, 2, 3, 4, 5))]
+)
+def test_marked_epochs(arms, marks):
+    assert marked_epochs(arms) == marks
 
 
 def test_explained_variance():
@@ -87,10 +95,7 @@ def test_explained_variance():
 
 def test_advice_alone_never_chooses():
     policy, engine = monitored(gains_every=1)
-    for seed in range(12):
-        choice = engine.step(rows=policy.rows(seed) if engine.wants_rows else None)
-        assert (choice.epochs, choice.lr_scale) == (3, 1.0)
-        policy.update(engine, 3)
+    assert {(choice.epochs, choice.lr_scale) for choice in policy.run(engine, 12)} == {(3, 1.0)}
     assert not engine.controls
     assert engine.state_dict() == {}
     found = engine.advice()
@@ -135,10 +140,7 @@ def test_a_bandit_sets_epochs_and_a_rule_lr_scales():
     assert engine.metrics()["adept/arm_choices/5"] == 1.0
     assert engine.metrics()["adept/reward"] == 1.0
     policy, engine = monitored("hindsight")
-    lr_scales = []
-    for seed in range(10):
-        lr_scales.append(engine.step(rows=policy.rows(seed) if engine.wants_rows else None).lr_scale)
-        policy.update(engine, engine.settings.epochs)
+    lr_scales = [choice.lr_scale for choice in policy.run(engine, 10)]
     assert lr_scales[:1] == [1.0]
     assert lr_scales[-1] > 1.5, "steps in the right direction get longer"
     assert engine.metrics()["adept/lr_scale"] == lr_scales[-1]
@@ -172,9 +174,7 @@ def test_what_several_learners_saw_is_pooled():
 
 def test_states_are_the_rules():
     policy, engine = monitored("hindsight")
-    for seed in range(5):
-        engine.step(rows=policy.rows(seed) if engine.wants_rows else None)
-        policy.update(engine, 3)
+    policy.run(engine, 5)
     twin = monitored("hindsight")[1]
     twin.load_state_dict(engine.state_dict(), forget="delete it")
     assert twin.step().lr_scale == engine.settings.lr_scale, "the first update after a load is not judged"
@@ -264,9 +264,7 @@ def fails(error, policy, seed=0):
 
 def test_an_error_in_an_evaluation_ends_the_evaluation_and_not_the_training():
     policy, engine = monitored(gains_every=1)
-    for seed in range(2):
-        engine.step(rows=policy.rows(seed) if engine.wants_rows else None)
-        policy.update(engine, 3)
+    policy.run(engine, 2)
     before, generator = policy.logits.detach().clone(), torch.random.get_rng_state()
     with pytest.warns(RuntimeWarning, match="stopped evaluating.*training goes on.*Broken: no such method"):
         assert engine.step(rows=fails(Broken("no such method"), policy)).epochs == 3
@@ -295,6 +293,12 @@ def test_an_error_in_an_evaluation_ends_the_evaluation_and_not_the_training():
 
 
 def test_errors_of_every_part_of_evaluation_are_kept_from_the_host(monkeypatch):
+    policy, engine = monitored()
+    engine.step()
+    with pytest.warns(RuntimeWarning, match="MemoryError"):
+        engine.step(rows=fails(MemoryError(), policy))
+    assert engine._evaluator is None, "the memory of the copies is given back"
+    assert str(engine.advice()).endswith("Evaluation stopped at update 1: MemoryError.")
     policy, engine = monitored(gains_every=1)
     engine.step()
     with pytest.warns(RuntimeWarning, match="division by zero"):
@@ -304,18 +308,8 @@ def test_errors_of_every_part_of_evaluation_are_kept_from_the_host(monkeypatch):
     monkeypatch.setattr(ModuleWeights, "copy", lambda self: 1 / 0)
     with pytest.warns(RuntimeWarning, match="division by zero"):
         policy.update(engine, 3)
-    policy, engine = monitored()
     with pytest.warns(RuntimeWarning, match="division by zero"):
-        engine.step()
-
-
-def test_memory_that_ran_out_for_copies_is_given_back():
-    policy, engine = monitored()
-    engine.step()
-    with pytest.warns(RuntimeWarning, match="MemoryError"):
-        engine.step(rows=fails(MemoryError(), policy))
-    assert engine._evaluator is None
-    assert str(engine.advice()).endswith("Evaluation stopped at update 1: MemoryError.")
+        monitored()[1].step()
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
@@ -391,19 +385,3 @@ def test_advice_speaks_of_the_host():
         "Updates move the policy by a KL of 0.0004; 0.005 to 0.03 is usual. Multiply the learning rate by 4 "
         '(`learning_rate=0.0012`), or use `attach(agent, "hindsight")`.'
     )
-
-
-def test_the_command_line_is_not_in_any_advice():
-    """Gains that saturate after the second of four epochs, and steps that stop short: both kinds of sentences."""
-    engine = Engine()
-    update = {"epochs": 4, "epochs_done": 4, "update_gain": 0.1}
-    engine._history = [
-        update
-        | {"slope_z": 2 + 0.1 * (n % 2), "gain/x2": 0.2 + 0.01 * (n % 3)}
-        | {"gain/1": 0.05 + 0.001 * (n % 2), "gain/2": 0.1 + 0.001 * (n % 3), "gain/3": 0.1 - 0.001 * (n % 2)}
-        for n in range(30)
-    ]
-    said = str(engine.advice())
-    assert "stop short" in said
-    assert "Epochs 3 to 4 add" in said
-    assert "--" not in said

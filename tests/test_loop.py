@@ -87,17 +87,14 @@ def test_a_critic_that_lags_gets_a_rate_of_its_own():
 def test_a_critic_that_explains_nothing_keeps_the_distance():
     policy, rng = Softmax(), np.random.default_rng(0)
     blind, seeing = adept.Hindsight(policy, epochs=4), adept.Hindsight(policy, epochs=4)
-    advantages = rng.normal(size=(32, 16))
+    advantages, returns = rng.normal(size=(2, 32, 16))
     actions = torch.from_numpy((advantages.ravel() > 0).astype(np.int64))
-    returns = rng.normal(size=(32, 16))
     for _ in range(8):
         # Var[R - V]/Var[R] is that of the advantages over that of V + A: 1 where V is 0, small where V is large.
-        settings = [
+        for hindsight, values in ((blind, -advantages / 2), (seeing, 10 * returns)):
             hindsight.step(lambda: policy()[actions], advantages, values=values)
-            for hindsight, values in ((blind, -advantages / 2), (seeing, 10 * returns))
-        ]
         policy.logits.data += 0.01 * torch.tensor([-1.0, 1.0, 0.0, 0.0])
-    assert [len(settings), blind.rule.diagnostics()["distance"]] == [2, pytest.approx(0.01)]
+    assert blind.rule.diagnostics()["distance"] == pytest.approx(0.01)
     assert seeing.rule.diagnostics()["distance"] > 0.01
 
 
@@ -136,27 +133,6 @@ def test_the_state_is_json_and_comes_back():
     other.load_state_dict(state)
     assert other.state_dict() == hindsight.state_dict()
     assert other.rule.step(None) == hindsight.rule.step(None)
-
-
-def test_parameters_that_were_loaded_are_not_evaluated_as_an_update():
-    policy = Softmax()
-    hindsight = adept.Hindsight(policy, epochs=4)
-    advantages = np.random.default_rng(0).normal(size=(32, 16))
-    actions = torch.from_numpy((advantages.ravel() > 0).astype(np.int64))
-
-    def step():
-        hindsight.step(lambda: policy()[actions], advantages)
-        policy.logits.data += torch.tensor([0.0, 0.1, 0.0, 0.0])
-
-    step()
-    state = hindsight.state_dict()
-    step()
-    assert hindsight.feedback is not None
-    hindsight.load_state_dict(state)
-    step()
-    assert hindsight.feedback is None
-    step()
-    assert hindsight.feedback is not None
 
 
 def test_monitoring_never_stops_an_update():
