@@ -86,15 +86,21 @@ def same(first, second):
         assert (one is None and other is None) or torch.equal(one, other)
 
 
-@pytest.mark.parametrize("host_copy", [False, True])
-def test_everything_is_restored_bit_for_bit(policy, host_copy):
-    rows, actions, advantages = rollout(policy.first.weight.dtype)
-    evaluator = Evaluator(ModuleWeights(policy, host_copy=host_copy))
-    policy(rows).sum().backward()
+def updated(policy, **options):
+    """An evaluator after an update of two epochs, the first of which is marked."""
+    evaluator = Evaluator(ModuleWeights(policy, **options))
     evaluator.begin()
     move(policy, 2)
     evaluator.mark(1)
     move(policy, 3)
+    return evaluator
+
+
+@pytest.mark.parametrize("host_copy", [False, True])
+def test_everything_is_restored_bit_for_bit(policy, host_copy):
+    rows, actions, advantages = rollout(policy.first.weight.dtype)
+    policy(rows).sum().backward()
+    evaluator = updated(policy, host_copy=host_copy)
     before, objects = snapshot(policy), [id(each) for each in (*policy.parameters(), *policy.buffers())]
 
     def careless():
@@ -118,11 +124,7 @@ def test_everything_is_restored_when_the_function_raises(fails_at):
     torch.manual_seed(0)
     policy = Policy()
     rows, actions, advantages = rollout()
-    evaluator = Evaluator(ModuleWeights(policy))
-    evaluator.begin()
-    move(policy, 2)
-    evaluator.mark(1)
-    move(policy, 3)
+    evaluator = updated(policy)
     before, calls = snapshot(policy), []
 
     def failing():
@@ -142,33 +144,28 @@ def test_the_numbers_are_those_of_the_estimates():
     policy = Policy().eval()
     rows, actions, advantages = rollout()
     groups = time_groups(STEPS, ENVIRONMENTS)
-    points = {0: copy.deepcopy(policy)}
-    evaluator = Evaluator(ModuleWeights(policy))
-    evaluator.begin()
-    move(policy, 2)
-    evaluator.mark(1)
-    points[1] = copy.deepcopy(policy)
-    move(policy, 3)
+    start, middle = copy.deepcopy(policy), copy.deepcopy(policy)
+    move(middle, 2)
+    evaluator = updated(policy)
 
     def at(length):
-        other = copy.deepcopy(points[0])
-        for first, last, own in zip(points[0].parameters(), policy.parameters(), other.parameters(), strict=True):
+        other = copy.deepcopy(start)
+        for first, last, own in zip(start.parameters(), policy.parameters(), other.parameters(), strict=True):
             own.data.copy_(first + length * (last - first))
         return log_probs(other, rows, actions).detach().double()
 
-    evaluation = evaluator.evaluate(Rows(lambda: log_probs(policy, rows, actions), advantages, groups))
+    seen = Rows(lambda: log_probs(policy, rows, actions), advantages, groups)
+    evaluation = evaluator.evaluate(seen)
     now, first = at(1.0), at(0.0)
     assert evaluation.slope.z == pytest.approx(slope(at(1.25), at(0.75), advantages, groups).z, rel=1e-3)
     assert evaluation.update_gain.value == pytest.approx(gain(now, now, advantages, groups, over=first).value, rel=1e-4)
     for length, estimate in evaluation.gain_by_length.items():
         assert estimate.value == pytest.approx(gain(at(length), now, advantages, groups, over=first).value, rel=1e-3)
-    middle = log_probs(points[1], rows, actions).detach().double()
-    assert evaluation.gain_by_epoch[1].value == pytest.approx(
-        gain(middle, now, advantages, groups, over=first).value, rel=1e-4
-    )
+    halfway = log_probs(middle, rows, actions).detach().double()
+    expected = gain(halfway, now, advantages, groups, over=first).value
+    assert evaluation.gain_by_epoch[1].value == pytest.approx(expected, rel=1e-4)
     assert evaluation.kl == pytest.approx(kl(now, first), rel=0.5)  # to second order, from the slope's passes
-    short = evaluator.evaluate(Rows(lambda: log_probs(policy, rows, actions), advantages, groups), gains=False)
-    assert short.slope == evaluation.slope
+    short = evaluator.evaluate(seen, gains=False)
     assert (short.kl, short.slope) == (evaluation.kl, evaluation.slope)
     assert not short.update_gain.known
 
@@ -208,37 +205,12 @@ def test_a_graph_made_before_can_still_be_differentiated():
     loss.backward()
 
 
-def test_frozen_parameters_are_not_copied():
-    policy = Policy()
-    assert len(ModuleWeights(policy).copy()) == sum(each.requires_grad for each in policy.parameters())
-
-
-def test_parameters_that_are_frozen_after_an_update_are_evaluated_as_those_they_were():
-    policy = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
-    weights = ModuleWeights(policy)
-    start = weights.copy()
-    first = [each.clone() for _, each in start]
-    move(policy, 1)
-    policy[0].weight.requires_grad_(False)
-    now = [each.detach().clone() for each in policy.parameters()]
-    with weights.at(start):
-        assert all(torch.equal(one, other) for one, other in zip(policy.parameters(), first, strict=True))
-    with weights.interpolate(start, 2.0):
-        for parameter, one, other in zip(policy.parameters(), first, now, strict=True):
-            assert torch.allclose(parameter, 2 * other - one)
-    assert all(torch.equal(one, other) for one, other in zip(policy.parameters(), now, strict=True))
-
-
-def test_nothing_to_evaluate_before_the_first_update():
+def test_nothing_to_evaluate_before_the_first_update_and_no_signal_without_finite_log_probs():
     evaluator = Evaluator(ModuleWeights(nn.Linear(2, 2)))
-    assert evaluator.evaluate(Rows(lambda: torch.zeros(4), torch.randn(4), np.arange(4))) is None
-
-
-def test_log_probs_that_are_not_finite_give_no_signal():
-    policy = nn.Linear(2, 2)
-    evaluator = Evaluator(ModuleWeights(policy))
+    rows = Rows(lambda: torch.full((4,), math.nan), torch.randn(4), np.arange(4))
+    assert evaluator.evaluate(rows) is None
     evaluator.begin()
-    evaluation = evaluator.evaluate(Rows(lambda: torch.full((4,), math.nan), torch.randn(4), np.arange(4)))
+    evaluation = evaluator.evaluate(rows)
     assert evaluation.slope.z == 0
     assert all(math.isnan(value) for value in evaluation.columns().values())
 
@@ -305,20 +277,36 @@ def test_memory_is_one_copy_between_updates_and_one_more_while_measuring():
     assert policy.table[-1, -2].item() == 0.5
 
 
+def assert_interpolated(policy, share, *, freeze=None):
+    """Check that an update's step can be made as long as that, and that the present parameters come back."""
+    weights = ModuleWeights(policy)
+    start = weights.copy()
+    first = [each.clone() for _, each in start]
+    move(policy, 1)
+    if freeze is not None:
+        freeze.requires_grad_(False)
+    now = [each.detach().clone() for each in policy.parameters()]
+    with weights.at(start):
+        assert all(torch.equal(one, other) for one, other in zip(policy.parameters(), first, strict=True))
+    with weights.interpolate(start, share):
+        for parameter, one, other in zip(policy.parameters(), first, now, strict=True):
+            assert torch.allclose(parameter, one + share * (other - one))
+    assert all(torch.equal(one, other) for one, other in zip(policy.parameters(), now, strict=True))
+
+
+def test_parameters_that_are_frozen_after_an_update_are_evaluated_as_those_they_were():
+    policy = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
+    assert_interpolated(policy, 2.0, freeze=policy[0].weight)
+    assert len(ModuleWeights(policy).copy()) == 1, "frozen parameters are not copied"
+
+
 @pytest.mark.parametrize("shape", [(3, 5), (2, 3, 4)])
 def test_parameters_that_are_not_contiguous(shape, monkeypatch):
     monkeypatch.setattr("adept.hindsight.weights.PIECE", 4)
     policy = nn.Module()
     policy.dense = nn.Parameter(torch.randn(shape).transpose(0, 1))
     policy.sliced = nn.Parameter(torch.randn(6, 8)[::2, ::2])
-    start = ModuleWeights(policy).copy()
-    first = [each.clone() for _, each in start]
-    move(policy, 1)
-    now = [each.detach().clone() for each in policy.parameters()]
-    with ModuleWeights(policy).interpolate(start, 1.5):
-        for parameter, one, other in zip(policy.parameters(), first, now, strict=True):
-            assert torch.allclose(parameter, one + 1.5 * (other - one))
-    assert all(torch.equal(one, other) for one, other in zip(policy.parameters(), now, strict=True))
+    assert_interpolated(policy, 1.5)
 
 
 @pytest.mark.parametrize("optimiser", [torch.optim.AdamW, torch.optim.SGD, torch.optim.RMSprop, torch.optim.LBFGS])
