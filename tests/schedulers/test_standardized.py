@@ -105,13 +105,6 @@ def test_large_rewards_stay_finite():
     assert all(math.isfinite(value) for value in scheduler.diagnostics().values())
 
 
-def test_each_class_has_its_own_constants():
-    assert UCB([2, 1]).options == {"exploration": 5.0, "window": 10}  # the paper's, appendix "Procgen"
-    assert GaussianThompson([2, 1]).options == {"step_size": 1.0, "window": 50}  # likewise
-    assert StandardizedUCB([2, 1]).options == {"exploration": 1.0, "window": 10}
-    assert StandardizedThompson([2, 1]).options == {"step_size": 1.0, "window": 50}
-
-
 # What state_dict of earlier versions returned, of UCB([3, 1], window=2) after four steps.
 OLD_STATE = json.loads(
     '{"scheduler": "UCB", "arms": ["3", "1"], "options": {"exploration": 5.0, "window": 2}, "choices": [2, 2], '
@@ -140,7 +133,7 @@ def test_a_state_saved_by_earlier_versions_is_of_the_papers_rule():
         (Fixed(3), "Fixed(3)"),
     ],
 )
-def test_repr_says_what_builds_an_equal_one(scheduler, shown):
+def test_repr_says_what_builds_an_equal_one_and_has_the_papers_constants(scheduler, shown):
     assert repr(scheduler) == shown
     assert eval(shown).state_dict() == scheduler.state_dict()
 

@@ -95,24 +95,7 @@ def test_seeds_differ():
     assert len(choices) == 3
 
 
-def test_windows_are_not_shared():
-    scheduler = GaussianThompson([3, 2], window=5)
-    scheduler.observe(3, 10.0)
-    scheduler.observe(2, 2.0)
-    assert (scheduler.diagnostics()["value/3"], scheduler.diagnostics()["value/2"]) == (10.0, 2.0)
-
-
-def test_defaults_are_the_papers_best():
-    assert GaussianThompson([3, 2, 1]).options == {"step_size": 1.0, "window": 50}
-
-
 @pytest.mark.parametrize("step_size", [0, 0.0, -0.5, 1.0001, 2, float("nan"), float("inf"), "1", None, True])
 def test_step_size_is_above_zero_and_up_to_one(step_size):
     with pytest.raises(ValueError, match=r"step_size must be a number > 0 and ≤ 1, got .*; for example 1"):
         GaussianThompson([3, 2, 1], step_size=step_size)
-
-
-@pytest.mark.parametrize("window", [0, -3, 1.5])
-def test_window_is_a_whole_number_from_one(window):
-    with pytest.raises(ValueError, match="window must be a whole number ≥ 1"):
-        GaussianThompson([3, 2, 1], window=window)

@@ -61,10 +61,6 @@ def test_credit_of_an_arm_that_was_not_chosen_counts_as_well():
     assert [diagnostics[f"score/{arm}"] for arm in (3, 2, 1)] == pytest.approx((1.048147, 1.048147, 3.605148), abs=1e-6)
 
 
-def test_defaults_are_the_papers_best():
-    assert UCB([3, 2, 1]).options == {"exploration": 5.0, "window": 10}
-
-
 @pytest.mark.parametrize("exploration", [-0.1, -1, float("nan"), float("inf"), 1e101, "1", True, 10**400])
 def test_exploration_is_a_number_from_zero(exploration):
     with pytest.raises(ValueError, match=r"exploration must be a number ≥ 0 and ≤ 1e\+100, got .*; for example 5"):

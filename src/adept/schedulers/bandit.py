@@ -2,49 +2,52 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from adept.schedulers.base import Scheduler
-from adept.schedulers.validation import Arm
-from adept.schedulers.window import RewardWindows
+from adept.schedulers.validation import Arm, whole_number
 
 
 class Bandit(Scheduler[Arm]):
-    """Learn the value Q(K) of each arm from the last W rewards it led to; before the first one it is 0 (eq. 3)."""
+    """Choose the arm with the highest score, from the mean Q(K) of each arm's last W rewards, at first 0 (eq. 3).
+
+    Deviation: equation 3 of the paper divides by W, its Algorithm 1 by the number of rewards held; the latter is
+    followed, since a window that is not yet full would punish an arm for being new.
+    """
 
     def __init__(self, arms: Sequence[Arm], window: int, *, seed: int) -> None:
         super().__init__(arms, seed=seed)
-        self._windows = RewardWindows(len(self.arms), window)
-        self._values: list[float] = list(self._windows.means)
+        self._window = whole_number("window", window, at_least=1, at_most=sys.maxsize, example=10)
+        self._rewards: list[deque[float]] = [deque(maxlen=self._window) for _ in self.arms]
+
+    @abstractmethod
+    def _scores(self) -> list[float]:
+        """Return the numbers by which the next choice compares the arms."""
+
+    def _values(self) -> list[float]:
+        """Return the value of each arm."""
+        # An exact sum over the window, not a running one: no drift, and a restored state sums to the same bits.
+        return [math.fsum(rewards) / len(rewards) if rewards else 0.0 for rewards in self._rewards]
 
     def _choose(self) -> int:
-        return self._best()
+        scores = self._scores()
+        return scores.index(max(scores))
 
     def _credit(self, index: int, reward: float) -> None:
-        self._windows.append(index, reward)
-        self._revalue()
-        self._learn(index)
+        self._rewards[index].append(reward)
 
-    def _revalue(self) -> None:
-        """Bring the arms' values up to date with their windows."""
-        self._values = list(self._windows.means)
+    def _state(self) -> dict[str, Any]:
+        return {"rewards": [list(rewards) for rewards in self._rewards]}
 
-    def _restore_windows(self, rewards: Sequence[Sequence[float]]) -> None:
-        """Set windows and values from saved rewards of each arm."""
-        self._windows = RewardWindows(len(self.arms), self._windows.window)
-        for index, held in enumerate(rewards):
-            for reward in held:
-                self._windows.append(index, reward)
-        self._revalue()
+    def _restore(self, rule: Mapping[str, Any]) -> None:
+        for rewards, saved in zip(self._rewards, rule["rewards"], strict=True):
+            rewards.clear()
+            rewards.extend(map(float, saved))
 
     def _diagnose(self) -> dict[str, Sequence[float]]:
-        return {"value": self._values}
-
-    @abstractmethod
-    def _best(self) -> int:
-        """Return the index of the arm that the rule prefers."""
-
-    @abstractmethod
-    def _learn(self, index: int) -> None:
-        """Take note that an arm got a reward, which its value contains already."""
+        return {"value": self._values()}

@@ -91,11 +91,12 @@ class Scheduler(ABC, Generic[Arm]):
         `choices` counts the choices of an arm. Where a rule compares the arms by a number, `score` is that
         number: the last draw where the rule draws, else as it stands now.
         """
-        table = {"choices": self._choices, **self._diagnose()}
-        names = self._arm_names()
+        names = [arm if isinstance(arm, str) else label(arm) for arm in self._arms]
+        # Where two arms would share a name, their places tell them apart.
+        names = [name if names.count(name) == 1 else f"{name}#{place}" for place, name in enumerate(names)]
         return {
             f"{quantity}/{name}": float(value)
-            for quantity, values in table.items()
+            for quantity, values in {"choices": self._choices, **self._diagnose()}.items()
             for name, value in zip(names, values, strict=True)
         }
 
@@ -113,10 +114,20 @@ class Scheduler(ABC, Generic[Arm]):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state; on one that is not this scheduler's, raise `ValueError` and change nothing."""
+        mine = self.state_dict()
         # A copy takes the state, so that nothing is half loaded; the arms stay the user's own objects.
         restored = copy.deepcopy(self, {id(kept): kept for kept in (self._arms, self._index)})
         try:
-            restored._load(state)
+            if not isinstance(state, Mapping) or state.keys() != mine.keys():
+                raise ValueError(f"it must be a mapping with the keys {', '.join(mine)}, got {state!r}")
+            for key in ("scheduler", "arms", "options"):
+                if state[key] != mine[key]:
+                    raise ValueError(f"it is of a scheduler with {key} {state[key]!r}, this one has {mine[key]!r}")
+            restored._choices, restored._pending = list(state["choices"]), state["pending"]
+            restored._rng = restored_generator(state["generator"])
+            restored._restore(state["rule"])
+            if restored.state_dict() != state or len(restored._choices) != len(self._arms):
+                raise ValueError("it is not whole, or of another version")
         except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
             raise ValueError(
                 f"cannot load this state into {type(self).__name__}: {error}; nothing was changed, load what "
@@ -124,39 +135,18 @@ class Scheduler(ABC, Generic[Arm]):
             ) from error
         self.__dict__.update(restored.__dict__)
 
-    def _load(self, state: Mapping[str, Any]) -> None:
-        mine = self.state_dict()
-        if not isinstance(state, Mapping) or state.keys() != mine.keys():
-            raise ValueError(f"it must be a mapping with the keys {', '.join(mine)}, got {state!r}")
-        for key in ("scheduler", "arms", "options"):
-            if state[key] != mine[key]:
-                raise ValueError(f"it is of a scheduler with {key} {state[key]!r}, this one has {mine[key]!r}")
-        self._choices, self._pending = list(state["choices"]), state["pending"]
-        self._rng = restored_generator(state["generator"])
-        self._restore(state["rule"])
-        if self.state_dict() != state or len(self._choices) != len(self._arms):
-            raise ValueError("it is not whole, or of another version")
-
     def _select(self) -> int:
         index = self._choose()
         self._choices[index] += 1
         if sum(self._choices) == PATIENCE and 0 in self._choices:  # once, also over several processes of one run
-            self._complain()
+            untried = ", ".join(repr(arm) for arm, times in zip(self._arms, self._choices, strict=True) if not times)
+            instead = f"; {self.STANDARDIZED} standardises rewards and tries every arm" if self.STANDARDIZED else ""
+            warnings.warn(
+                f"{self!r} has not tried {untried} in its first {PATIENCE} choices: its exploration is small for "
+                f"rewards of this size{instead}",
+                stacklevel=3,
+            )
         return index
-
-    def _complain(self) -> None:
-        untried = ", ".join(repr(arm) for arm, times in zip(self._arms, self._choices, strict=True) if not times)
-        instead = f"; {self.STANDARDIZED} standardises rewards and tries every arm" if self.STANDARDIZED else ""
-        warnings.warn(
-            f"{self!r} has not tried {untried} in its first {PATIENCE} choices: its exploration is small for rewards "
-            f"of this size{instead}",
-            stacklevel=4,
-        )
-
-    def _arm_names(self) -> list[str]:
-        """Name the arms for a plot; where two would share a name, their places tell them apart."""
-        names = [arm if isinstance(arm, str) else label(arm) for arm in self._arms]
-        return [name if names.count(name) == 1 else f"{name}#{place}" for place, name in enumerate(names)]
 
     @abstractmethod
     def _choose(self) -> int:

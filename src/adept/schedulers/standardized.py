@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 
 from adept.schedulers.bandit import Bandit
 from adept.schedulers.thompson import GaussianThompson
 from adept.schedulers.ucb import UCB
 from adept.schedulers.validation import Arm
+
+ROUNDING = 1e-12
+"""Rewards whose deviation is below this share of their size count as equal."""
 
 
 class Standardized(Bandit[Arm]):
@@ -19,15 +24,17 @@ class Standardized(Bandit[Arm]):
     """
 
     def _choose(self) -> int:
-        for index, (chosen, held) in enumerate(zip(self._choices, self._windows.sizes, strict=True)):
-            if not chosen and not held:
-                return index
-        return self._best()
+        tried = [choices or len(held) for choices, held in zip(self._choices, self._rewards, strict=True)]
+        return super()._choose() if all(tried) else tried.index(0)
 
-    def _revalue(self) -> None:
-        mean, deviation = self._windows.moments()
-        held = zip(self._windows.means, self._windows.sizes, strict=True)
-        self._values = [(value - mean) / deviation if size and deviation else 0.0 for value, size in held]
+    def _values(self) -> list[float]:
+        rewards = list(itertools.chain.from_iterable(self._rewards))
+        mean = math.fsum(rewards) / max(1, len(rewards))
+        deviation = math.sqrt(math.fsum((reward - mean) ** 2 for reward in rewards) / max(1, len(rewards)))
+        if deviation <= ROUNDING * max(map(abs, rewards), default=0.0):
+            return [0.0] * len(self.arms)
+        values = zip(super()._values(), self._rewards, strict=True)
+        return [(value - mean) / deviation if held else 0.0 for value, held in values]
 
 
 class StandardizedUCB(Standardized[Arm], UCB[Arm]):

@@ -41,18 +41,17 @@ class GaussianThompson(Bandit[Arm]):
     @property
     def options(self) -> dict[str, float | str]:
         """The paper's η and W."""
-        return {"step_size": self._step_size, "window": self._windows.window}
+        return {"step_size": self._step_size, "window": self._window}
 
-    def _best(self) -> int:
+    def _scores(self) -> list[float]:
         noise = self._rng.standard_normal(len(self.arms)).tolist()
-        self._draws = [
-            mean + math.sqrt(variance) * draw
-            for mean, variance, draw in zip(self._means, self._variances, noise, strict=True)
-        ]
-        return self._draws.index(max(self._draws))
+        belief = zip(self._means, self._variances, noise, strict=True)
+        self._draws = [mean + math.sqrt(variance) * draw for mean, variance, draw in belief]
+        return self._draws
 
-    def _learn(self, index: int) -> None:
-        surprise = self._values[index] - self._means[index]
+    def _credit(self, index: int, reward: float) -> None:
+        super()._credit(index, reward)
+        surprise = self._values()[index] - self._means[index]
         count = self._counts[index] + self.PRIOR_COUNT
         self._variances[index] = (count * self._variances[index] + surprise**2) / (count + 1)
         self._means[index] += self._step_size * surprise / (count + 1)
@@ -60,7 +59,7 @@ class GaussianThompson(Bandit[Arm]):
 
     def _state(self) -> dict[str, Any]:
         return {
-            "rewards": self._windows.state(),
+            **super()._state(),
             "counts": list(self._counts),
             "means": list(self._means),
             "variances": list(self._variances),
@@ -68,14 +67,10 @@ class GaussianThompson(Bandit[Arm]):
         }
 
     def _restore(self, rule: Mapping[str, Any]) -> None:
-        self._restore_windows(rule["rewards"])
+        super()._restore(rule)
         self._counts, self._means = list(rule["counts"]), list(rule["means"])
         self._variances, self._draws = list(rule["variances"]), list(rule["draws"])
 
     def _diagnose(self) -> dict[str, Sequence[float]]:
-        return {
-            **super()._diagnose(),
-            "mean": self._means,
-            "std": [math.sqrt(variance) for variance in self._variances],
-            "score": self._draws,
-        }
+        std = [math.sqrt(variance) for variance in self._variances]
+        return {**super()._diagnose(), "mean": self._means, "std": std, "score": self._draws}

@@ -32,36 +32,29 @@ class UCB(Bandit[Arm]):
         super().__init__(arms, window, seed=seed)
         self._exploration = real_number("exploration", exploration, at_least=0, example=5)
         self._counts = [1] * len(self.arms)
-        self._time = 1
 
     @property
     def options(self) -> dict[str, float | str]:
         """The paper's c and W."""
-        return {"exploration": self._exploration, "window": self._windows.window}
+        return {"exploration": self._exploration, "window": self._window}
 
     def _scores(self) -> list[float]:
-        log_time = math.log(self._time)
+        log_time = math.log(1 + sum(self._counts) - len(self._counts))  # every credit raises one N(K), and t
         return [
             value + self._exploration * math.sqrt(log_time / count)
-            for value, count in zip(self._values, self._counts, strict=True)
+            for value, count in zip(self._values(), self._counts, strict=True)
         ]
 
-    def _best(self) -> int:
-        scores = self._scores()
-        return scores.index(max(scores))
-
-    def _learn(self, index: int) -> None:
+    def _credit(self, index: int, reward: float) -> None:
+        super()._credit(index, reward)
         self._counts[index] += 1
-        self._time += 1
 
     def _state(self) -> dict[str, Any]:
-        return {"rewards": self._windows.state(), "counts": list(self._counts)}
+        return {**super()._state(), "counts": list(self._counts)}
 
     def _restore(self, rule: Mapping[str, Any]) -> None:
-        self._counts = list(rule["counts"])
-        # Every credit raises one N(K) and t by one, and all of them start at 1.
-        self._time = 1 + sum(count - 1 for count in self._counts)
-        self._restore_windows(rule["rewards"])
+        super()._restore(rule)
+        self._counts = [int(count) for count in rule["counts"]]
 
     def _diagnose(self) -> dict[str, Sequence[float]]:
         return {**super()._diagnose(), "score": self._scores()}

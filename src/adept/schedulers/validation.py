@@ -16,29 +16,21 @@ LARGEST_NUMBER = 1e100
 
 def epoch_arms(arms: Sequence[int]) -> tuple[int, ...]:
     """Check that arms are numbers of update epochs: distinct whole numbers ≥ 1."""
-    return distinct_arms([whole_number("a number of epochs", arm, at_least=1, example=3) for arm in _listed(arms)])
+    return tuple(whole_number("a number of epochs", arm, at_least=1, example=3) for arm in distinct_arms(arms))
 
 
 def distinct_arms(arms: Sequence[Arm]) -> tuple[Arm, ...]:
     """Check that arms are one or more distinct hashable values, in an order."""
-    listed = _listed(arms)
     try:
+        # A set has no order, and the order decides ties; a text is a list of letters by accident.
+        listed = () if isinstance(arms, str | bytes | set | frozenset | Mapping) else tuple(arms)
         distinct = len(set(listed)) == len(listed) > 0
     except TypeError:
         distinct = False
     if not distinct:
-        raise ValueError(f"arms must be one or more distinct hashable values, got {arms!r}; for example [3, 2, 1]")
-    return listed
-
-
-def _listed(arms: Any) -> tuple[Any, ...]:
-    # A set has no order, and the order decides ties; a text is a list of letters by accident.
-    try:
-        listed = None if isinstance(arms, str | bytes | set | frozenset | Mapping) else tuple(arms)
-    except TypeError:  # a number, or a NumPy array without a dimension, which has __iter__ and cannot be iterated
-        listed = None
-    if listed is None:
-        raise ValueError(f"arms must be a list of values, in an order, got {arms!r}; for example [3, 2, 1]")
+        raise ValueError(
+            f"arms must be a list of one or more distinct hashable values, got {arms!r}; for example [3, 2, 1]"
+        )
     return listed
 
 
