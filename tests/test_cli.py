@@ -12,6 +12,8 @@ import pytest
 
 from adept.cli import PIPE_CLOSED, main, one_line_warnings
 from adept.commands.train import EXAMPLES, default_config
+from adept.config import Config
+from adept.presets import preset
 from adept.runs.records import read_config, read_evaluations, read_iterations
 from adept.studies.grid import shipped_studies
 from tests.faults.mistakes import MISTAKES
@@ -26,23 +28,14 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(out.glob("*/*"))
 
 
-def test_a_bandit_with_standardised_rewards_has_its_own_exploration() -> None:
-    from adept.commands.train import default_config
-
-    words = ["--env", "minigrid/DoorKey-6x6", "--scheduler", "ucb"]
-    assert default_config(words).scheduler_options == {"exploration": 1.0, "window": 50}  # the paper's on MiniGrid
-    words = ["--env", "pybullet/Ant", "--scheduler", "standardized-ucb"]
-    assert default_config(words).scheduler_options == {"exploration": 1.0, "window": 10}
-
-
-def test_train_preset_and_config_have_one_default_scheduler() -> None:
-    from adept.commands.train import default_config
-    from adept.config import Config
-    from adept.presets import preset
-
-    env = "minigrid/DoorKey-6x6"
-    assert default_config(["--env", env]) == preset(env)
-    assert default_config(["--env", env]).scheduler == Config(env).scheduler == "fixed"
+def test_the_defaults_of_train_are_those_of_the_preset() -> None:
+    door = ["--env", "minigrid/DoorKey-6x6"]
+    assert default_config(door) == preset(door[1])
+    assert default_config(door).scheduler == Config(door[1]).scheduler == "fixed"
+    # The paper's on MiniGrid; a bandit with standardised rewards has its own exploration.
+    assert default_config([*door, "--scheduler", "ucb"]).scheduler_options == {"exploration": 1.0, "window": 50}
+    standardized = default_config(["--env", "pybullet/Ant", "--scheduler", "standardized-ucb"])
+    assert standardized.scheduler_options == {"exploration": 1.0, "window": 10}
 
 
 def test_train_ends_in_one_json_object_and_the_same_command_reads_it_again(
@@ -174,24 +167,22 @@ def test_a_warning_is_one_line_without_a_path(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err == "adept: warning: arms were not tried\n"
 
 
-def test_the_help_on_studies_and_on_schedulers(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (
-        ["study"],
-        ["train", "--env", "gymnasium/CartPole-v1", "--scheduler", "ucb"],
-        ["train", "--env", "x/y", "--scheduler", "fixed"],
-    ):
-        with pytest.raises(SystemExit):
-            main([*words, "--help"])
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["study"], [*shipped_studies(), "adept study status DIR", "adept study pack DIR"]),
+        (["train", "--env", "gymnasium/CartPole-v1", "--scheduler", "ucb"], ["--exploration X", "ucb: how many"]),
+        (["train", "--env", "pybullet/Ant"], ["2000000"]),  # the preset of the backend named
+    ],
+    ids=lambda value: " ".join(value[:5]),
+)
+def test_the_help_of_a_command(words: list[str], parts: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([*words, "--help"])
+    assert stop.value.code == 0
     said = capsys.readouterr().out
-    for part in (
-        *shipped_studies(),
-        "adept study status DIR",
-        "adept study pack DIR",
-        "--exploration X",
-        "ucb: how many",
-    ):
-        assert part in said
-    assert "--scheduler-options" not in said.rpartition("usage: adept train")[2]  # fixed has none
+    assert [part for part in parts if part not in said] == []
+    assert ("--scheduler-options" in said) == ("ucb" in words)  # fixed has none
 
 
 @pytest.mark.parametrize("command", [["--help"], ["study", "--help"], ["flops", "gymnasium/CartPole-v1"]], ids=str)
@@ -238,11 +229,6 @@ def test_the_folder_one_stands_in_is_no_place_for_modules(tmp_path: Path) -> Non
     assert not (tmp_path / "executed").exists()
 
 
-def test_a_video_of_another_kind_is_refused(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["play", str(trained), "--video", "out.avi"]) == 2
-    assert ".mp4 or .gif" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -250,7 +236,6 @@ def test_a_video_of_another_kind_is_refused(trained: Path, capsys: pytest.Captur
         (["eval", "--device", "nope"], "device 'nope' cannot be used here"),
         (["eval", "--threads", "100000"], "the cores of this machine"),
         (["play", "--episodes", "0"], "episodes must be a whole number ≥ 1"),
-        (["play", "--episodes", "-1"], "episodes must be a whole number ≥ 1"),
     ],
     ids=str,
 )
@@ -270,10 +255,6 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert "train" in capsys.readouterr().out
     assert main([]) == 2
     assert main(["--version"]) == 0
-    with pytest.raises(SystemExit) as stop:
-        main(["train", "--env", "pybullet/Ant", "--help"])
-    assert stop.value.code == 0
-    assert "2000000" in capsys.readouterr().out  # the preset of the backend named
 
 
 def test_a_missing_extra_names_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

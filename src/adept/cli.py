@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import gc
 import importlib
 import json
+import math
 import os
 import sys
 import threading
@@ -48,29 +48,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     set_up_streams()
     with one_line_warnings():
-        return _answer(list(sys.argv[1:] if arguments is None else arguments))
-
-
-def _answer(words: list[str]) -> int:
-    try:
-        status = _run(words)
-        sys.stdout.flush()
-        return status
-    except SystemExit:  # of --help
-        with contextlib.suppress(BrokenPipeError):
-            sys.stdout.flush()
-            raise
-        return _silent()
-    except BrokenPipeError:
-        return _silent()
-    except (ValueError, MissingExtra, OSError, MemoryError) as error:
-        if os.environ.get("ADEPT_TRACEBACK"):
-            raise
-        warn(f"adept: {one_line(error)}")
-        return 2
-    except KeyboardInterrupt:
-        warn("adept: interrupted")
-        return 130
+        try:
+            try:
+                return _run(list(sys.argv[1:] if arguments is None else arguments))
+            finally:
+                sys.stdout.flush()  # also where `--help` raises SystemExit
+        except BrokenPipeError:
+            with contextlib.suppress(OSError, ValueError):  # the interpreter then prints no error at its end
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return PIPE_CLOSED
+        except (ValueError, MissingExtra, OSError, MemoryError) as error:
+            if os.environ.get("ADEPT_TRACEBACK"):
+                raise
+            warn(f"adept: {one_line(error)}")
+            return 2
+        except KeyboardInterrupt:
+            warn("adept: interrupted")
+            return 130
 
 
 def _run(words: list[str]) -> int:
@@ -103,13 +97,6 @@ def one_line_warnings() -> Iterator[None]:
         yield
     finally:
         warnings.showwarning, threading.excepthook, sys.unraisablehook = before
-
-
-def _silent() -> int:
-    """Point stdout at the null device, so that the interpreter prints no error at its end."""
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return PIPE_CLOSED
 
 
 def usage() -> str:
@@ -152,10 +139,16 @@ def given(words: list[str], *names: str) -> dict[str, str]:
 
 
 def print_json(values: Any) -> None:
-    """Print one JSON object for scripts."""
-    if dataclasses.is_dataclass(values) and not isinstance(values, type):
-        values = dataclasses.asdict(values)
-    say(json.dumps(values, allow_nan=False, default=str))
+    """Print one JSON object for scripts, with null where there is no number."""
+
+    def safe(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: safe(each) for name, each in value.items()}
+        if isinstance(value, tuple | list):
+            return [safe(each) for each in value]
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    say(json.dumps(safe(values), default=str))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -21,6 +21,19 @@ from adept.schedulers.validation import whole_number
 
 LARGEST_COUNT, LARGEST_EPOCHS, LARGEST_ROLLOUT, LARGEST_NUMBER = 2**16, 1000, 2**24, 2**63
 """Environments, epochs, rows of a rollout, and any other number beyond which it is a mistake."""
+BOUNDS: tuple[tuple[str, Callable[[Any], bool], tuple[str, ...]], ...] = (
+    ("a whole number ≥ 1", lambda value: isinstance(value, int) and value >= 1,
+     ("steps", "environments", "rollout_length", "minibatch_size", "restart_every", "monitor_rows")),
+    ("a whole number ≥ 0, where 0 is automatic", lambda value: isinstance(value, int) and value >= 0,
+     ("monitor_every",)),
+    ("a whole number ≥ 0", lambda value: isinstance(value, int) and value >= 0, ("levels", "seed")),
+    ("a number > 0 and ≤ 1", lambda value: 0 < value <= 1, ("learning_rate", "clip_range")),
+    ("a number > 0", lambda value: 0 < value < math.inf, ("max_gradient_norm",)),
+    ("a number ≥ 0", lambda value: 0 <= value < math.inf,
+     ("entropy_coefficient", "value_coefficient", "augmentation_coefficient")),
+    ("between 0 and 1", lambda value: 0 <= value <= 1, ("discount", "gae_coefficient")),
+)  # fmt: skip
+"""What a number must be, whether a value is that, and the keys that it holds for."""
 RewardSource = Literal["gae-return", "episode-return"]
 NetworkName = Literal["auto", "impala", "impala-small", "impala-small-bf16", "nature", "minigrid", "mlp"]
 DEFAULT_ARMS = (4, 2, 1)
@@ -165,12 +178,9 @@ class Config:
         self._require("env", "/" in self.env, "backend/name, for example minigrid/DoorKey-6x6")
 
     def _check_numbers(self) -> None:
-        for name in ("steps", "environments", "rollout_length", "minibatch_size", "restart_every", "monitor_rows"):
-            self._require(name, isinstance(getattr(self, name), int) and getattr(self, name) >= 1, "a whole number ≥ 1")
-        every = self.monitor_every
-        self._require(
-            "monitor_every", isinstance(every, int) and every >= 0, "a whole number ≥ 0, where 0 is automatic"
-        )
+        for allowed, fits, names in BOUNDS:
+            for name in names:
+                self._require(name, fits(getattr(self, name)), allowed)
         self._require("environments", self.environments <= LARGEST_COUNT, f"at most {LARGEST_COUNT:,}")
         self._require("arms", max(self.choices) <= LARGEST_EPOCHS, f"at most {LARGEST_EPOCHS:,} epochs each")
         if self.batch_size > LARGEST_ROLLOUT:
@@ -178,15 +188,6 @@ class Config:
                 f"a rollout of {self.environments:,} environments × {self.rollout_length:,} steps has "
                 f"{self.batch_size:,} rows, at most {LARGEST_ROLLOUT:,} are allowed; lower one of the two"
             )
-        for name in ("levels", "seed"):
-            self._require(name, isinstance(getattr(self, name), int) and getattr(self, name) >= 0, "a whole number ≥ 0")
-        for name in ("learning_rate", "clip_range"):
-            self._require(name, 0 < getattr(self, name) <= 1, "a number > 0 and ≤ 1")
-        self._require("max_gradient_norm", 0 < self.max_gradient_norm < math.inf, "a number > 0")
-        for name in ("entropy_coefficient", "value_coefficient", "augmentation_coefficient"):
-            self._require(name, 0 <= getattr(self, name) < math.inf, "a number ≥ 0")
-        for name in ("discount", "gae_coefficient"):
-            self._require(name, 0 <= getattr(self, name) <= 1, "between 0 and 1")
         if self.batch_size % self.minibatch_size:
             raise ValueError(
                 f"minibatch_size {self.minibatch_size} does not divide the rollout of {self.batch_size} rows "

@@ -76,7 +76,7 @@ def parse(
             raise ValueError(f"unexpected argument {rest[0]!r}; see --help")
         values = {place: value for place, value in vars(given).items() if value is not None and value != []}
         for field in fields:
-            if field.required and field.place not in values:
+            if field.default is dataclasses.MISSING and field.place not in values:
                 raise ValueError(f"{field.flag} is required: {field.doc}")
         built: Options = _build(cls, default, values, "")
         return built
@@ -120,11 +120,6 @@ class Field:
     metavar: str | None
 
     @property
-    def required(self) -> bool:
-        """Whether there is no default."""
-        return self.default is dataclasses.MISSING
-
-    @property
     def flag(self) -> str:
         """How it is called on the command line."""
         return self.name.upper().replace("_", "-") if self.positional else f"--{self.name.replace('_', '-')}"
@@ -147,7 +142,7 @@ class Field:
             group.add_argument(self.flag, dest=self.place, **settings, **({"nargs": "+"} if listed else {}))
 
     def _help(self) -> str:
-        if self.required:
+        if self.default is dataclasses.MISSING:
             return f"{self.doc} (required)"
         if self.default is None or self.default in ({}, ()):
             return self.doc
@@ -167,8 +162,7 @@ def _fields(cls: type[Any], default: Any, docs: Mapping[str, str], place: str = 
         own, here = _default_of(entry, default), f"{place}{entry.name}"
         if dataclasses.is_dataclass(hint):
             title = (hint.__doc__ or "").partition(".")[0]
-            inner = None if own is dataclasses.MISSING else own
-            yield from _fields(hint, inner, docs, f"{here}.", title)  # type: ignore[arg-type]
+            yield from _fields(hint, own, docs, f"{here}.", title)  # type: ignore[arg-type]
             continue
         kinds = [kind for kind in typing.get_args(hint) if kind is not NoneType]
         optional = NoneType in typing.get_args(hint)
@@ -185,7 +179,7 @@ def _fields(cls: type[Any], default: Any, docs: Mapping[str, str], place: str = 
 
 
 def _default_of(entry: dataclasses.Field[Any], default: Any) -> Any:
-    if default is not None:
+    if default is not None and default is not dataclasses.MISSING:
         return getattr(default, entry.name)
     return entry.default if entry.default_factory is dataclasses.MISSING else entry.default_factory()
 
@@ -196,21 +190,17 @@ def _build(cls: type[Any], default: Any, given: Mapping[str, Any], place: str) -
     for entry in dataclasses.fields(cls):
         here, own = f"{place}{entry.name}", _default_of(entry, default)
         if dataclasses.is_dataclass(hints[entry.name]):
-            inner = None if own is dataclasses.MISSING else own
-            own = _build(hints[entry.name], inner, given, f"{here}.")
+            own = _build(hints[entry.name], own, given, f"{here}.")
         elif isinstance(own, dict):
             own = {name: given.get(f"{here}:{name}", value) for name, value in own.items()}
-            own |= _pairs(given.get(here, ()))
+            words = given.get(here, ())
+            if len(words) % 2:
+                raise ValueError(f"expected pairs of a name and a value, got {' '.join(words)}")
+            own |= {name: _number_or_text(word) for name, word in zip(words[::2], words[1::2], strict=True)}
         elif here in given:
             own = tuple(given[here]) if isinstance(given[here], list) else given[here]
         values[entry.name] = own
     return cls(**values)
-
-
-def _pairs(words: Sequence[str]) -> dict[str, Any]:
-    if len(words) % 2:
-        raise ValueError(f"expected pairs of a name and a value, got {' '.join(words)}")
-    return {name: _number_or_text(value) for name, value in zip(words[::2], words[1::2], strict=True)}
 
 
 def _reader(kind: Any, optional: bool) -> Callable[[str], Any]:
@@ -220,26 +210,19 @@ def _reader(kind: Any, optional: bool) -> Callable[[str], Any]:
         return _reader(inner[0], False)
     if typing.get_origin(kind) is dict:
         return str
-    if typing.get_origin(kind) is Literal:
-        return _choice(inner)
 
     def read(word: str) -> Any:
         if optional and word.lower() == "none":
             return None
+        if typing.get_origin(kind) is Literal:
+            if word not in inner:
+                raise argparse.ArgumentTypeError(str(unknown_name("value", word, inner)))
+            return word
         try:
             return kind(word)
         except ValueError:
             allowed = {int: "a whole number", float: "a number"}.get(kind, getattr(kind, "__name__", str(kind)))
             raise argparse.ArgumentTypeError(f"must be {allowed}, got {word!r}") from None
-
-    return read
-
-
-def _choice(allowed: Sequence[str]) -> Callable[[str], str]:
-    def read(word: str) -> str:
-        if word not in allowed:
-            raise argparse.ArgumentTypeError(str(unknown_name("value", word, allowed)))
-        return word
 
     return read
 

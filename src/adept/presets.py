@@ -145,10 +145,6 @@ FAMILIES = (
 )  # fmt: skip
 """The first that matches is taken; for other environments the defaults of `Config` stand."""
 
-BASELINE_EPOCHS = 4
-"""The number of epochs where no family matches."""
-
-
 # "Best found" on Procgen, and the setting of the MiniGrid experiments. PyBullet's best is not reported: Procgen's.
 SCHEDULER_OPTIONS: dict[tuple[str, str], dict[str, float]] = {
     ("ucb", "minigrid"): {"exploration": 1.0, "window": 50},
@@ -183,12 +179,6 @@ def family(env: str) -> Family | None:
     return next((one for one in FAMILIES if re.fullmatch(one.match, env)), None)
 
 
-def baseline_epochs(env: str) -> int:
-    """Return the number of update epochs K that an environment's preset uses."""
-    found = family(env)
-    return found.epochs if found else BASELINE_EPOCHS
-
-
 def preset(env: str, algo: str = "ppo", scheduler: str = Config.scheduler) -> Config:
     """Return the configuration of an environment's family, or sensible defaults for one that has none."""
     task, found = env.partition("/")[2], family(env)
@@ -206,7 +196,7 @@ def preset(env: str, algo: str = "ppo", scheduler: str = Config.scheduler) -> Co
     if algo == "drac" and name == "procgen":
         values["augmentation"] = AUGMENTATIONS.get(task, "crop")
     if scheduler == "fixed" or scheduler in RULES:
-        values |= {"epochs": baseline_epochs(env), "arms": ()}
+        values |= {"epochs": found.epochs if found else Config.epochs, "arms": ()}
     return Config(**values)
 
 

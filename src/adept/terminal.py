@@ -7,10 +7,12 @@ import logging
 import math
 import re
 import sys
+from collections.abc import Iterable, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 WIDTH = 240
 """Columns of a table that is not printed on a terminal: lines are not folded."""
@@ -49,9 +51,23 @@ def make_console(*, stderr: bool = False) -> Console:
             return super().render_str(inert(text), **options)
 
     looked_at = (sys.stderr if stderr else sys.stdout).isatty()
-    return InertConsole(
-        stderr=stderr, markup=False, emoji=False, highlight=False, width=None if looked_at else WIDTH
-    )  # fmt: skip
+    width = None if looked_at else WIDTH
+    return InertConsole(stderr=stderr, markup=False, emoji=False, highlight=False, width=width)
+
+
+def table(
+    header: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None, *, right_from: int | None = None
+) -> Table:
+    """Return a table of rich's, whose columns are aligned to the right from one on."""
+    from rich.table import Table
+
+    made = Table(title=title, title_justify="left")
+    for place, name in enumerate(header):
+        right = right_from is not None and place >= right_from
+        made.add_column(name, justify="right" if right else "left", no_wrap=not right and right_from is not None)
+    for row in rows:
+        made.add_row(*row)
+    return made
 
 
 def set_up_streams() -> None:

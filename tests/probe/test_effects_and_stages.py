@@ -23,7 +23,6 @@ def test_the_oracle_takes_the_arm_with_the_best_truth_and_the_bandit_that_with_t
     assert found.lead("truth").value == pytest.approx(2.0)
     assert found.lead("truth").low > 0
     assert found.lead("reward").value == pytest.approx(0.4)
-    assert found.noise == pytest.approx(0.1), "standard deviation 0.1 within each arm"
     assert [each.value for each in found.against_mean("truth")] == pytest.approx([-1.0, 1.0])
 
 

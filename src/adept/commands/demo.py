@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from rich.table import Table
 
 from adept.cli import parse, print_json
 from adept.config import Config
@@ -23,7 +23,7 @@ from adept.studies.driver import run_study
 from adept.studies.engines.local import LocalEngine
 from adept.studies.grid import load_study
 from adept.studies.results import StudyResults
-from adept.terminal import make_console, number, say
+from adept.terminal import make_console, number, say, table
 
 Floats = npt.NDArray[np.float64]
 
@@ -55,22 +55,17 @@ def run(words: list[str]) -> int:
     if options.json:
         print_json({"methods": rows, "axis": over_axis, "advice": advice, "page": facts["page"],
                     "summary": facts["summary"]})  # fmt: skip
-        return 1 if results.counts()["failed"] else 0
-    show(results, rows)
-    curves: dict[str, list[float]] = {}
-    for point in over_axis:
-        curves.setdefault(point["line"], []).append(point["score"][0])
-    if curves:
-        say(f"\n{plot(curves, list(dict.fromkeys(point['value'] for point in over_axis)))}")
-    for sentence in facts["summary"][: len(curves) + 1]:
-        say(f"\n{sentence}")
-    say("")
-    for row in (row for row in rows if row["choices"]):
-        shares = ", ".join(f"K={epochs} in {share:.0%}" for epochs, share in row["choices"].items())
-        say(f"{row['method']} chose {shares} of its updates: {_share(row)} of the update FLOPs.")
-    for place, said in advice.items():
-        say(f"\nAdvice on {place}:\n{said}")
-    say(f"\nThe page with all figures: {facts['page']}")
+    else:
+        show(results, rows)
+        curves: dict[str, list[float]] = {}
+        for point in over_axis:
+            curves.setdefault(point["line"], []).append(point["score"][0])
+        said = [plot(curves, list(dict.fromkeys(point["value"] for point in over_axis)))] if curves else []
+        said += facts["summary"][: len(curves) + 1]
+        if chosen := [row for row in rows if row["choices"]]:
+            said.append("\n".join(map(_chosen, chosen)))
+        said += [f"Advice on {place}:\n{words}" for place, words in advice.items()]
+        say("\n" + "\n\n".join([*said, f"The page with all figures: {facts['page']}"]))
     return 1 if results.counts()["failed"] else 0
 
 
@@ -110,7 +105,7 @@ def method_rows(results: StudyResults, facts: Sequence[dict[str, Any]]) -> list[
         rows.append({
             "method": method.label, "runs": f"{len(done)}/{len(cells)}",
             "mean_return": _mean(over_run),
-            "lowest": min(over_run, default=None), "highest": max(over_run, default=None),
+            "lowest": min(over_run, default=math.nan), "highest": max(over_run, default=math.nan),
             "final_return": _mean([end["score"] for end in ends]), "epochs": _mean([end["epochs"] for end in ends]),
             "flops": _mean([end["flops"] for end in ends]), "update_flops": found["update_compute"],
             "choices": choices(cells[0].config, done),
@@ -130,7 +125,7 @@ def advice_on(results: StudyResults, rows: Sequence[dict[str, Any]]) -> dict[str
     """Return what hindsight says of the updates of the lowest fixed method on each task, over its monitored runs."""
     study = results.study
     scores = {method.name: row["mean_return"] for method, row in zip(study.methods, rows, strict=True)
-              if row["mean_return"] is not None
+              if not math.isnan(row["mean_return"])
               and study.config(method.name, study.tasks[0], study.seeds[0]).scheduler == "fixed"}  # fmt: skip
     found = {}
     for task in study.tasks if scores else ():
@@ -159,24 +154,25 @@ def show(results: StudyResults, rows: Sequence[dict[str, Any]]) -> None:
     """Print the table of methods."""
     study = results.study
     baseline = next(method.label for method in study.methods if method.name == study.baseline)
-    table = Table(title=study.title, title_justify="left", title_style="bold")
-    for name in ("method", "runs", "return over the run", "lowest to highest seed", "at the end", "epochs"):
-        table.add_column(name, justify="left" if name == "method" else "right", no_wrap=name == "method")
-    table.add_column("update FLOPs", justify="right")
-    for row in rows:
-        span = " to ".join(number(_known(row[end])) for end in ("lowest", "highest"))
-        table.add_row(
-            row["method"], row["runs"], number(_known(row["mean_return"])), span, number(_known(row["final_return"])),
-            "–" if row["epochs"] is None else f"{row['epochs']:,.0f}", _share(row),
-        )  # fmt: skip
     console = make_console()
     console.width = max(100, console.width)
-    console.print(table)
+    console.print(table(
+        ("method", "runs", "return over the run", "lowest to highest seed", "at the end", "epochs", "update FLOPs"),
+        [[row["method"], row["runs"], number(row["mean_return"]),
+          f"{number(row['lowest'])} to {number(row['highest'])}", number(row["final_return"]),
+          "–" if math.isnan(row["epochs"]) else f"{row['epochs']:,.0f}", _share(row)] for row in rows],
+        study.title, right_from=1,
+    ))  # fmt: skip
     console.print(
         "Means over seeds. Return over the run: mean height of the learning curve. At the end: last 100 episodes.\n"
         f"Update FLOPs: relative to {baseline}, with the forward passes that judge updates.",
         style="dim",
-    )  # fmt: skip
+    )
+
+
+def _chosen(row: Mapping[str, Any]) -> str:
+    shares = ", ".join(f"K={epochs} in {share:.0%}" for epochs, share in row["choices"].items())
+    return f"{row['method']} chose {shares} of its updates: {_share(row)} of the update FLOPs."
 
 
 def _share(row: Mapping[str, Any]) -> str:
@@ -188,10 +184,6 @@ def _mean_return(path: Path) -> float:
     return area_under_curve(columns["step"], columns["score"], float(columns["step"][-1]))
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
+def _mean(values: Sequence[float | None]) -> float:
     known = [value for value in values if value is not None and np.isfinite(value)]
-    return sum(known) / len(known) if known else None
-
-
-def _known(value: float | None) -> float:
-    return float("nan") if value is None else value
+    return sum(known) / len(known) if known else math.nan

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from rich.table import Table
-
 from adept.cli import loading, parse, print_json
 from adept.config import Config
 from adept.cost import epoch, iteration, measured_passes, ratio, sampling
@@ -14,7 +12,7 @@ from adept.envs import backend_of
 from adept.options import Metavar, Positional
 from adept.presets import preset
 from adept.terminal import flops as cost
-from adept.terminal import make_console
+from adept.terminal import make_console, table
 
 
 @dataclass(frozen=True)
@@ -34,8 +32,7 @@ class FlopsOptions:
 def run(words: list[str]) -> int:
     """Carry out the command."""
     options = parse(FlopsOptions, "flops", words)
-    with loading("PyTorch"):
-        result = flops(options)
+    result = flops(options)
     if options.json:
         print_json(result)
     return 0
@@ -43,13 +40,13 @@ def run(words: list[str]) -> int:
 
 def flops(options: FlopsOptions) -> dict[str, Any]:
     """Carry out `adept flops`; return the object for --json."""
-    config = preset(options.env, options.algo, "ucb")
-    if options.arms:
-        config = replace(config, arms=options.arms)
-    from adept.runs.runner import check_run  # what `adept train` refuses has no compute to count
+    with loading("PyTorch"):
+        from adept.runs.runner import check_run
 
-    check_run(config)
-    result = accounting(config)
+        config = preset(options.env, options.algo, "ucb")
+        config = replace(config, arms=options.arms or config.arms)
+        check_run(config)  # what `adept train` refuses has no compute to count
+        result = accounting(config)
     if not options.json:
         show_flops(result)
     return result
@@ -105,22 +102,18 @@ def show_flops(result: dict[str, Any]) -> None:
         f"forward pass of one observation: {forward:,} FLOPs (fully-connected layers alone: {macs:,} MACs)\n"
         f"one iteration: sampling {cost(result['sampling_flops'])}, an epoch {cost(result['epoch_flops'])}"
     )
-    table = Table()
-    for name in ("epochs", "per iteration", "per run", "of it updating", "of the largest arm"):
-        table.add_column(name, justify="right")
-    for arm, values in result["per_arm"].items():
-        table.add_row(
-            arm, cost(values["iteration_flops"]), cost(values["run_flops"]),
-            f"{values['update_share']:.1%}", f"{values['ratio']:.2%}",
-        )  # fmt: skip
-    console.print(table)
-    lines = [f"the arms in turn: {result['ratio_round_robin']:.2%} of the largest arm"]
-    largest = max(values["run_flops"] for values in result["per_arm"].values())
-    share = result["monitor_flops"] / (largest + result["monitor_flops"])
-    lines += [
-        f"monitoring comes on top: {cost(result['monitor_flops'])} per run, {share:.1%} of FLOPs with the largest arm"
-    ]
+    console.print(table(
+        ("epochs", "per iteration", "per run", "of it updating", "of the largest arm"),
+        [[arm, cost(values["iteration_flops"]), cost(values["run_flops"]), f"{values['update_share']:.1%}",
+          f"{values['ratio']:.2%}"] for arm, values in result["per_arm"].items()],
+        right_from=0,
+    ))  # fmt: skip
+    largest, monitoring = max(each["run_flops"] for each in result["per_arm"].values()), result["monitor_flops"]
+    console.print(
+        f"the arms in turn: {result['ratio_round_robin']:.2%} of the largest arm\n"
+        f"monitoring comes on top: {cost(monitoring)} per run, {monitoring / (largest + monitoring):.1%} of FLOPs with "
+        "the largest arm"
+    )
     if "paper" in result:
         paper = result["paper"]
-        lines += [f"with the paper's {paper['minibatches']} minibatches: {paper['ratio_round_robin']:.2%}"]
-    console.print("\n".join(lines))
+        console.print(f"with the paper's {paper['minibatches']} minibatches: {paper['ratio_round_robin']:.2%}")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
-
-from rich.table import Table
 
 from adept.cli import parse, print_json
 from adept.names import unknown_name
@@ -17,13 +15,13 @@ from adept.presets import preset
 from adept.probe.distances import BAND, ENOUGH, NOISES, UPDATES, lr_scales
 from adept.probe.effects import ArmEffects, effects
 from adept.probe.placebo import Placebo, placebos, preference
-from adept.probe.records import Records, load_records
+from adept.probe.records import Records
 from adept.probe.stages import Search, branches_path, load_stages, search, write_branches
-from adept.report.statistics import Estimate
 from adept.rules import RULES
 from adept.runs.imports import import_named
 from adept.schedulers import scheduler_class, scheduler_options
-from adept.terminal import make_console, say
+from adept.studies.results import load_results
+from adept.terminal import make_console, say, table
 
 Arms = Annotated[tuple[int, ...] | None, Metavar("K")]
 VERDICTS = {
@@ -82,76 +80,13 @@ def run(words: list[str]) -> int:
         say(branch(parse(BranchOptions, "probe branches", words[1:])))
         return 0
     options = parse(ProbeOptions, "probe", words)
-    result = probe(options)
+    carry_out, show = (probe_rule, show_rule) if options.scheduler in RULES else (probe_scheduler, show_scheduler)
+    facts = carry_out(options)
     if options.json:
-        print_json(result)
+        print_json(facts)
+    else:
+        show(facts)
     return 0
-
-
-def probe(options: ProbeOptions) -> dict[str, Any]:
-    """Carry out `adept probe`; return the object for --json."""
-    if options.scheduler in RULES:
-        return _probe_controller(options)
-    if options.records is None and options.branches is None:
-        raise ValueError(
-            f"probe: no rewards to feed to {options.scheduler}; give a study's folder, for example "
-            "--records results/minigrid, or a folder of branches, for example --branches results/branches"
-        )
-    if ":" in options.scheduler:
-        import_named([options.scheduler])
-    # A mistake in the name comes before the records are read.
-    known = scheduler_options(scheduler_class(options.scheduler))
-    for name in options.options:
-        if name not in known:
-            raise unknown_name(f"option of scheduler {options.scheduler!r}:", name, known)
-    result: dict[str, Any] = {"scheduler": options.scheduler, "reward": options.reward}
-    settings = dict(options.options)
-    if options.records is not None:
-        records = load_records(options.records)
-        arms, settings = defaults(records, options)
-        found = placebos(records, options.scheduler, arms, settings, options.reward)
-        seen = effects(records, options.reward)
-        result |= {"arms": list(arms), "options": settings, "placebo": _placebo_facts(records, found)}
-        result["effects"] = [_effect_facts(entry) for entry in seen]
-        if not options.json:
-            _show_placebo(options, arms, settings, records, found)
-            _show_effects(seen)
-    if options.branches is not None:
-        searches = [search(stage, options.scheduler, settings) for stage in load_stages(options.branches)]
-        result["branches"] = [_search_facts(entry) for entry in searches]
-        if not options.json:
-            _show_searches(searches)
-    return result
-
-
-def _probe_controller(options: ProbeOptions) -> dict[str, Any]:
-    """Run a controller on evidence that holds no signal."""
-    epochs = max(options.arms or (10,))
-    found = [lr_scales(options.scheduler, epochs, options.options, noise) for noise in NOISES]
-    passed = all(entry.passed for entry in found)
-    if not options.json:
-        _print(
-            [f"Scale of {options.scheduler} with K={epochs} on evidence without a signal, relative to its start:"],
-            ("slopes", f"runs of {UPDATES} updates", f"within 1/{BAND:g} and {BAND:g}", "95 % stay within a factor of"),
-            [[entry.noise, str(len(entry.table)), f"{100 * entry.inside:.0f} %", f"{entry.furthest:.2f}"]
-             for entry in found],
-        )  # fmt: skip
-        verdict = "It passes" if passed else "It does not pass: it follows noise"
-        _print([f"{verdict}; at least {100 * ENOUGH:.0f} % of runs must stay within."])
-    facts = {entry.noise: {"runs": len(entry.table), "inside": entry.inside, "furthest": entry.furthest}
-             for entry in found}  # fmt: skip
-    return {"controller": options.scheduler, "epochs": epochs, "passed": passed, "noise": facts}
-
-
-def defaults(records: Records, options: ProbeOptions) -> tuple[tuple[int, ...], dict[str, Any]]:
-    """Return the arms and options to probe: as given, else those of the study's method, else the preset's."""
-    own = [config for config in records.methods.values() if config.scheduler == options.scheduler]
-    if options.arms is not None:
-        own = [config for config in own if config.choices == options.arms] or own
-    config = own[0] if own else preset(records.tasks[0], scheduler=options.scheduler)
-    known = scheduler_options(scheduler_class(options.scheduler))
-    settings = {name: value for name, value in config.scheduler_options.items() if name in known}
-    return options.arms or config.choices, settings | options.options
 
 
 def branch(options: BranchOptions) -> Path:
@@ -167,20 +102,82 @@ def branch(options: BranchOptions) -> Path:
     return path
 
 
+def probe_rule(options: ProbeOptions) -> dict[str, Any]:
+    """Run a rule on evidence that holds no signal; return the facts for --json."""
+    epochs = max(options.arms or (10,))
+    found = {noise: lr_scales(options.scheduler, epochs, options.options, noise) for noise in NOISES}
+    facts = {noise: {"runs": len(each.table), "inside": each.inside, "furthest": each.furthest}
+             for noise, each in found.items()}  # fmt: skip
+    passed = all(each.passed for each in found.values())
+    return {"controller": options.scheduler, "epochs": epochs, "passed": passed, "noise": facts}
+
+
+def show_rule(facts: Mapping[str, Any]) -> None:
+    """Print what `probe_rule` found."""
+    console = make_console()
+    console.print(f"Scale of {facts['controller']} with K={facts['epochs']} on evidence without a signal, "
+                  "relative to its start:")  # fmt: skip
+    console.print(table(
+        ("slopes", f"runs of {UPDATES} updates", f"within 1/{BAND:g} and {BAND:g}", "95 % stay within a factor of"),
+        [[noise, str(each["runs"]), f"{100 * each['inside']:.0f} %", f"{each['furthest']:.2f}"]
+         for noise, each in facts["noise"].items()],
+    ))  # fmt: skip
+    verdict = "It passes" if facts["passed"] else "It does not pass: it follows noise"
+    console.print(f"{verdict}; at least {100 * ENOUGH:.0f} % of runs must stay within.")
+
+
+def probe_scheduler(options: ProbeOptions) -> dict[str, Any]:
+    """Feed a scheduler placebo rewards and those of branches; return the facts for --json."""
+    if options.records is None and options.branches is None:
+        raise ValueError(
+            f"probe: no rewards to feed to {options.scheduler}; give a study's folder, for example "
+            "--records results/minigrid, or a folder of branches, for example --branches results/branches"
+        )
+    if ":" in options.scheduler:
+        import_named([options.scheduler])
+    # A mistake in the name comes before the records are read.
+    known = scheduler_options(scheduler_class(options.scheduler))
+    for name in options.options:
+        if name not in known:
+            raise unknown_name(f"option of scheduler {options.scheduler!r}:", name, known)
+    facts: dict[str, Any] = {"scheduler": options.scheduler, "reward": options.reward}
+    settings = dict(options.options)
+    if options.records is not None:
+        records = Records(load_results(options.records))
+        arms, settings = defaults(records, options, known)
+        found = placebos(records, options.scheduler, arms, settings, options.reward)
+        facts |= {"arms": list(arms), "options": settings, "placebo": _placebo_facts(records, found)}
+        facts["effects"] = [_effect_facts(each) for each in effects(records, options.reward)]
+    if options.branches is not None:
+        stages = load_stages(options.branches)
+        facts["branches"] = [_search_facts(search(stage, options.scheduler, settings)) for stage in stages]
+    return facts
+
+
+def defaults(records: Records, options: ProbeOptions, known: Collection[str]) -> tuple[tuple[int, ...], dict[str, Any]]:
+    """Return the arms and options to probe: as given, else those of the study's method, else the preset's."""
+    own = [config for config in records.methods.values() if config.scheduler == options.scheduler]
+    if options.arms is not None:
+        own = [config for config in own if config.choices == options.arms] or own
+    config = own[0] if own else preset(records.tasks[0], scheduler=options.scheduler)
+    settings = {name: value for name, value in config.scheduler_options.items() if name in known}
+    return options.arms or config.choices, settings | options.options
+
+
 def _placebo_facts(records: Records, found: Sequence[Placebo]) -> dict[str, Any]:
     verdict = preference(found)
     return {
         "verdict": verdict.verdict,
         "source": records.unchanged(),
         "runs": verdict.runs,
-        "most_chosen_share": _numbers(verdict.most),
+        "most_chosen_share": asdict(verdict.most),
         "even_share": verdict.even,
         "tasks": [
             {
                 "task": entry.task,
                 "runs": len(entry.fed),
-                "most_chosen_share": _numbers(entry.most),
-                "in_random_order": _numbers(entry.shuffled_most),
+                "most_chosen_share": asdict(entry.most),
+                "in_random_order": asdict(entry.shuffled_most),
                 "favourites": {str(arm): count for arm, count in entry.favourites.items()},
             }
             for entry in found
@@ -189,78 +186,57 @@ def _placebo_facts(records: Records, found: Sequence[Placebo]) -> dict[str, Any]
 
 
 def _effect_facts(entry: ArmEffects) -> dict[str, Any]:
-    changes = {str(arm): _numbers(change) for arm, change in zip(entry.arms, entry.changes, strict=True)}
-    tries = entry.tries if math.isfinite(entry.tries) else None
-    return {"task": entry.task, "noise": entry.noise, "changes": changes, "gap": entry.gap, "tries": tries}
+    changes = {str(arm): asdict(change) for arm, change in zip(entry.arms, entry.changes, strict=True)}
+    return {"task": entry.task, "noise": entry.noise, "changes": changes, "gap": entry.gap, "tries": entry.tries}
 
 
 def _search_facts(entry: Search) -> dict[str, Any]:
     stage = entry.stage
     return {"task": stage.task, "seed": stage.seed, "step": stage.step, "arms": list(stage.arms),
-            "lead": _numbers(stage.lead("truth")), "best_arm": stage.oracle,
-            "best_arm_share": _numbers(entry.best), "regret": _numbers(entry.regret)}  # fmt: skip
+            "lead": asdict(stage.lead("truth")), "best_arm": stage.oracle,
+            "best_arm_share": asdict(entry.best), "regret": asdict(entry.regret)}  # fmt: skip
 
 
-def _numbers(estimate: Estimate) -> dict[str, float | None]:
-    values = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
-    return {name: value if math.isfinite(value) else None for name, value in values.items()}
-
-
-def _percent(estimate: Estimate) -> str:
-    if not estimate.has_interval:
-        return f"{100 * estimate.value:.0f} %"
-    return f"{100 * estimate.value:.0f} % [{100 * estimate.low:.0f}, {100 * estimate.high:.0f}]"
-
-
-def _show_placebo(
-    options: ProbeOptions, arms: Sequence[int], settings: Mapping[str, Any], records: Records, found: Sequence[Placebo]
-) -> None:
-    verdict = preference(found)
-    given = "".join(f", {name} {value}" for name, value in settings.items())
-    lines = [
-        f"Placebo: {options.scheduler} with arms {{{', '.join(map(str, arms))}}}{given}, fed the {options.reward} of "
-        f"{verdict.runs} runs of {records.unchanged()}, whose epochs never changed."
-    ]
-    _print(lines, ("task", "runs", "share of the most-chosen arm [95 %]", "the same in random order", "favourite of"), [
-        [entry.task, str(len(entry.fed)), _percent(entry.most), _percent(entry.shuffled_most),
-         ", ".join(f"K={arm}: {count}" for arm, count in entry.favourites.items())]
-        for entry in found
-    ])  # fmt: skip
-    words = VERDICTS[verdict.verdict].format(cheapest=verdict.cheapest_runs, runs=verdict.runs)
-    _print([f"{words}: its most-chosen arm gets {_percent(verdict.most)} of updates; "
-            f"{100 * verdict.even:.0f} % would be even."])  # fmt: skip
-
-
-def _show_effects(found: Sequence[ArmEffects]) -> None:
-    if found:
-        _print(
-            ["", "Effects of the arms on the next reward in round robin, in % of the noise of one change:"],
-            ("task", "change after each arm [95 %]", "largest gap", "tries of each arm to see it"),
-            [[entry.task,
-              "; ".join(f"K={arm}: {_percent(each)}" for arm, each in zip(entry.arms, entry.changes, strict=True)),
-              f"{100 * entry.gap:.0f} %", f"{entry.tries:,.0f}"] for entry in found],
-        )  # fmt: skip
-
-
-def _show_searches(searches: Sequence[Search]) -> None:
-    _print(
-        ["", "Branches: choices where the state stands still, so that every arm can be tried again and again."],
-        ("run", "step", "lead of the best arm in true return [95 %]", "best arm", "share of choices", "regret"),
-        [[f"{entry.stage.task}, seed {entry.stage.seed}", f"{entry.stage.step:,}",
-          _plain(entry.stage.lead("truth")), f"K={entry.stage.oracle}", _percent(entry.best), _percent(entry.regret)]
-         for entry in searches],
-    )  # fmt: skip
-
-
-def _plain(estimate: Estimate) -> str:
-    return f"{estimate.value:.3g} [{estimate.low:.3g}, {estimate.high:.3g}]"
-
-
-def _print(lines: Sequence[str], header: Sequence[str] = (), rows: Sequence[Sequence[str]] = ()) -> None:
+def show_scheduler(facts: Mapping[str, Any]) -> None:
+    """Print what `probe_scheduler` found."""
     console = make_console()
-    console.print("\n".join(lines))
-    if header:
-        table = Table(*header)
-        for row in rows:
-            table.add_row(*row)
-        console.print(table)
+    if "placebo" in facts:
+        placebo, arms = facts["placebo"], facts["arms"]
+        given = "".join(f", {name} {value}" for name, value in facts["options"].items())
+        console.print(
+            f"Placebo: {facts['scheduler']} with arms {{{', '.join(map(str, arms))}}}{given}, fed the "
+            f"{facts['reward']} of {placebo['runs']} runs of {placebo['source']}, whose epochs never changed."
+        )
+        console.print(table(
+            ("task", "runs", "share of the most-chosen arm [95 %]", "the same in random order", "favourite of"),
+            [[each["task"], str(each["runs"]), _percent(each["most_chosen_share"]), _percent(each["in_random_order"]),
+              ", ".join(f"K={arm}: {count}" for arm, count in each["favourites"].items())]
+             for each in placebo["tasks"]],
+        ))  # fmt: skip
+        cheapest = sum(each["favourites"][str(min(arms))] for each in placebo["tasks"])
+        words = VERDICTS[placebo["verdict"]].format(cheapest=cheapest, runs=placebo["runs"])
+        console.print(f"{words}: its most-chosen arm gets {_percent(placebo['most_chosen_share'])} of updates; "
+                      f"{100 * placebo['even_share']:.0f} % would be even.")  # fmt: skip
+    if facts.get("effects"):
+        console.print("\nEffects of the arms on the next reward in round robin, in % of the noise of one change:")
+        console.print(table(
+            ("task", "change after each arm [95 %]", "largest gap", "tries of each arm to see it"),
+            [[each["task"], "; ".join(f"K={arm}: {_percent(change)}" for arm, change in each["changes"].items()),
+              f"{100 * each['gap']:.0f} %", f"{each['tries']:,.0f}"]
+             for each in facts["effects"]],
+        ))  # fmt: skip
+    if "branches" in facts:
+        console.print(
+            "\nBranches: choices where the state stands still, so that every arm can be tried again and again."
+        )
+        console.print(table(
+            ("run", "step", "lead of the best arm in true return [95 %]", "best arm", "share of choices", "regret"),
+            [[f"{each['task']}, seed {each['seed']}", f"{each['step']:,}",
+              "{value:.3g} [{low:.3g}, {high:.3g}]".format(**each["lead"]), f"K={each['best_arm']}",
+              _percent(each["best_arm_share"]), _percent(each["regret"])] for each in facts["branches"]],
+        ))  # fmt: skip
+
+
+def _percent(estimate: Mapping[str, float]) -> str:
+    value, low, high = (100 * each for each in estimate.values())
+    return f"{value:.0f} %" if math.isnan(low) else f"{value:.0f} % [{low:.0f}, {high:.0f}]"

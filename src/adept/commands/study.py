@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from rich.table import Table
-
 from adept.cli import loading, parse, print_json
 from adept.config import Execution
 from adept.extras import require
@@ -27,7 +25,7 @@ from adept.studies.estimate import estimate, sources
 from adept.studies.grid import Study, load_study, shipped_studies
 from adept.studies.results import StudyResults, load_results, pack, results_of
 from adept.studies.work import Settings, last_iteration
-from adept.terminal import duration, make_console, say, warn
+from adept.terminal import duration, make_console, say, table, warn
 from adept.terminal import flops as cost
 
 
@@ -91,19 +89,22 @@ class StatusOptions:
 
 def run(words: list[str]) -> int:
     """Carry out the command."""
-    match words[:1]:
-        case ["status"]:
-            options = parse(StatusOptions, "study status", words[1:])
-            return _end(status(options), options.json)
-        case ["pack"]:
-            options = parse(StatusOptions, "study pack", words[1:])
-            file = pack(options.directory)
-            if not options.json:
-                say(f"{file}: {file.stat().st_size:,} bytes; the folder runs/ is not needed to report")
-            return _end({"file": str(file), "bytes": file.stat().st_size}, options.json)
-    wanted = parse(StudyOptions, "study", words, description=help_text())
-    result, code = study(wanted)
-    _end(result, wanted.json)
+    options: StatusOptions | StudyOptions
+    code = 0
+    if words[:1] == ["status"]:
+        options = parse(StatusOptions, "study status", words[1:])
+        result = status(options)
+    elif words[:1] == ["pack"]:
+        options = parse(StatusOptions, "study pack", words[1:])
+        file = pack(options.directory)
+        result = {"file": str(file), "bytes": file.stat().st_size}
+        if not options.json:
+            say(f"{file}: {result['bytes']:,} bytes; the folder runs/ is not needed to report")
+    else:
+        options = parse(StudyOptions, "study", words, description=help_text())
+        result, code = study(options)
+    if options.json:
+        print_json(result)
     return code
 
 
@@ -119,12 +120,6 @@ def help_text() -> str:
     )
 
 
-def _end(result: dict[str, Any], json: bool) -> int:
-    if json:
-        print_json(result)
-    return 0
-
-
 def study(options: StudyOptions) -> tuple[dict[str, Any], int]:
     """Carry out `adept study`; return the object for --json and the exit status.
 
@@ -137,7 +132,7 @@ def study(options: StudyOptions) -> tuple[dict[str, Any], int]:
     if options.energy:
         require("codecarbon", "energy")
     with loading("PyTorch"):
-        require("torch", "train")
+        pass  # that it is not installed is said before a folder is made
     command = (Path(sys.argv[0]).name, *sys.argv[1:])
     settings = Settings(
         execution=options.execution, energy=options.energy, test_episodes=options.test_episodes, trust=options.trust,
@@ -213,55 +208,26 @@ def winner(study: Study) -> dict[str, Any]:
 def show_status(results: StudyResults) -> None:
     """Print the table of methods × tasks: how many runs are done, and what the others are."""
     study, summary = results.study, status_of(results)
-    table = Table(title=f"{study.title} · {len(study.seeds)} seeds", title_justify="left")
-    table.add_column("method")
-    for task in study.tasks:
-        table.add_column(task)
-    for method in study.methods:
-        row = []
-        for task in study.tasks:
-            counts = summary["methods"][method.name][task]
-            others = [f"{count} {state}" for state, count in counts.items() if count and state != "done"]
-            row.append(", ".join([f"{counts['done']}/{len(study.seeds)} done", *others]))
-        table.add_row(method.label, *row)
+
+    def cell(counts: dict[str, int]) -> str:
+        others = [f"{count} {state}" for state, count in counts.items() if count and state != "done"]
+        return ", ".join([f"{counts['done']}/{len(study.seeds)} done", *others])
+
+    rows = [[method.label, *map(cell, summary["methods"][method.name].values())] for method in study.methods]
     console = make_console()
-    console.print(table)
+    console.print(table(("method", *study.tasks), rows, f"{study.title} · {len(study.seeds)} seeds"))
     console.print(summary["winner"]["text"])
     for failed in summary["failed"]:
-        text = f"failed: {failed['task']} · {failed['method']} · seed {failed['seed']}: {failed['error']}"
-        console.print(text)
+        console.print(f"failed: {failed['task']} · {failed['method']} · seed {failed['seed']}: {failed['error']}")
 
 
 def dry_run(results: StudyResults, workers: int, trust: bool = False, *, quiet: bool = False) -> dict[str, Any]:
     """Print the cells with what they have left to do; return the same as one JSON-safe object."""
     estimates = estimate(results)
-    named = sorted({name for cell in results.cells for name in named_code(cell.config)})
     left = [each for each in estimates if each.steps]
     seconds = math.fsum(each.seconds for each in left)
     flops = None if any(each.flops is None for each in left) else math.fsum(each.flops or 0.0 for each in left)
-    if not quiet:
-        table = Table(title=f"{results.study.title}: {len(left)} of {len(estimates)} runs to do", title_justify="left")
-        for name in ("task", "method", "seed", "state", "steps left", "epochs", "compute", "time"):
-            table.add_column(name)
-        for each in estimates:
-            table.add_row(
-                each.cell.task, each.cell.method, str(each.cell.seed), each.cell.state, f"{each.steps:,}",
-                f"{each.epochs:.3g}", cost(each.flops), duration(each.seconds),
-            )  # fmt: skip
-        console = make_console()
-        console.print(table)
-        times = f"{duration(seconds)} in one process, {duration(seconds / workers)} in {workers}"
-        lines = [f"total {cost(flops)}; {times}"]
-        lines += [
-            "compute includes monitoring; epochs assume that arms are chosen equally often, and that updates under a "
-            "rule neither stop short nor overshoot; a stopping rule may end updates earlier"
-        ]
-        if named and not trust:
-            lines += [f"the study names code to import: {', '.join(named)}; running it needs --trust"]
-        lines += [f"time: {source}" for source in sources(estimates)]
-        lines += [text for text in [winner(results.study)["text"]] if text]
-        console.print("\n".join(lines))
-    return {
+    found: dict[str, Any] = {
         "study": results.study.name,
         "cells": [
             {"method": each.cell.method, "task": each.cell.task, "seed": each.cell.seed, "state": each.cell.state,
@@ -271,5 +237,31 @@ def dry_run(results: StudyResults, workers: int, trust: bool = False, *, quiet: 
         "total": {"runs": len(left), "flops": flops, "seconds": seconds, "seconds_of_workers": seconds / workers},
         "rates": sources(estimates),
         "winner": winner(results.study),
-        "names_code": named,
+        "names_code": sorted({name for cell in results.cells for name in named_code(cell.config)}),
     }  # fmt: skip
+    if not quiet:
+        show_dry_run(found, results.study.title, workers, trust)
+    return found
+
+
+def show_dry_run(found: dict[str, Any], title: str, workers: int, trust: bool) -> None:
+    """Print what `dry_run` found."""
+    cells, total = found["cells"], found["total"]
+    console = make_console()
+    console.print(table(
+        ("task", "method", "seed", "state", "steps left", "epochs", "compute", "time"),
+        [[each["task"], each["method"], str(each["seed"]), each["state"], f"{each['steps']:,}",
+          f"{each['epochs']:.3g}", cost(each["flops"]), duration(each["seconds"])] for each in cells],
+        f"{title}: {total['runs']} of {len(cells)} runs to do",
+    ))  # fmt: skip
+    times = f"{duration(total['seconds'])} in one process, {duration(total['seconds_of_workers'])} in {workers}"
+    lines = [
+        f"total {cost(total['flops'])}; {times}",
+        "compute includes monitoring; epochs assume that arms are chosen equally often, and that updates under a "
+        "rule neither stop short nor overshoot; a stopping rule may end updates earlier",
+    ]
+    if found["names_code"] and not trust:
+        lines += [f"the study names code to import: {', '.join(found['names_code'])}; running it needs --trust"]
+    lines += [f"time: {source}" for source in found["rates"]]
+    lines += filter(None, [found["winner"]["text"]])
+    console.print("\n".join(lines))

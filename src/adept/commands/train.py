@@ -75,19 +75,14 @@ def run(words: list[str]) -> int:
     if not words:
         warn(f"adept: {GUIDE}")
         return 2
-    words = [_unaliased(word) for word in words]
+    parts = [word.partition("=") for word in words]
+    words = [ALIASES.get(name, name) + equals + value for name, equals, value in parts]
     description = f"{TrainOptions.__doc__}\n\nEnvironments:\n{envs.summary()}\n\nPresets:\n{presets.summary()}"
     default = TrainOptions(default_config(words))
     docs = knob_docs(default.config.scheduler)
+    hidden = () if docs else ("scheduler_options",)
     options = parse(
-        TrainOptions,
-        "train",
-        words,
-        default,
-        description=description,
-        docs=docs,
-        aliases=ALIASES,
-        hidden=() if docs else ("scheduler_options",),
+        TrainOptions, "train", words, default, description=description, docs=docs, aliases=ALIASES, hidden=hidden
     )
     with loading("PyTorch"):
         from adept.runs.panel import Screen, result_table
@@ -114,11 +109,6 @@ def run(words: list[str]) -> int:
         warn(f"stopped; the same command continues from {path}")
         return 130
     return 0
-
-
-def _unaliased(word: str) -> str:
-    name, equals, value = word.partition("=")
-    return ALIASES.get(name, name) + equals + value
 
 
 def check(options: TrainOptions) -> None:
@@ -157,11 +147,10 @@ def default_config(words: list[str]) -> Config:
         if other in {word.partition("=")[0] for word in words}:
             raise ValueError(f"train: --scheduler {config.scheduler} takes {wanted}, not {other}; see --help")
         import_named(named_schedulers(config))
-        knobs = knobs_of(config)
+        return replace(config, scheduler_options=dict(config.rule().options))
     except ValueError:
         check_names(TrainOptions, "train", words, TrainOptions(preset("minigrid/DoorKey-6x6")), ALIASES)
         raise
-    return replace(config, scheduler_options=knobs)
 
 
 def knob_docs(name: str) -> dict[str, str]:
@@ -172,8 +161,3 @@ def knob_docs(name: str) -> dict[str, str]:
     found = re.findall(r"^    (\w+): ((?:.|\n        )+)", section, re.MULTILINE)
     written = {key: " ".join(text.split()).rstrip(".") for key, text in found}
     return {key: f"{name}: {written.get(key, 'an option of its own')}" for key in names}
-
-
-def knobs_of(config: Config) -> dict[str, float | str]:
-    """Return every option of what chooses the epochs, at the preset's value or its own default."""
-    return dict(config.rule().options)

@@ -94,14 +94,8 @@ def branch(trainer: Trainer, branching: Branching, rate: float) -> Iterator[dict
             for _ in range(branching.listen - 1):
                 returns.extend(collector.collect().episode_returns)
             truth = math.fsum(returns) / len(returns) if returns else math.nan
-            yield {
-                "repeat": repeat,
-                "epochs": epochs,
-                "reward": reward,
-                "critic_shift": shift,
-                "truth": truth,
-                "episodes": len(returns),
-            }
+            yield {"repeat": repeat, "epochs": epochs, "reward": reward, "critic_shift": shift, "truth": truth,
+                   "episodes": len(returns)}  # fmt: skip
 
 
 def with_generator(state: tuple[dict[str, Any], dict[str, Any]], *seed: int) -> tuple[dict[str, Any], dict[str, Any]]:

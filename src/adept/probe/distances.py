@@ -34,7 +34,6 @@ PRESET_KL = 0.01
 class LRScales:
     """The course of a controller's scale on evidence without a signal, relative to its start: a row per run."""
 
-    noise: str
     table: Array
 
     @property
@@ -54,16 +53,6 @@ class LRScales:
         return self.inside >= ENOUGH
 
 
-def normal_slopes(rng: np.random.Generator, count: int) -> Array:
-    """Return slopes in standard errors that are standard normal."""
-    return rng.normal(size=count)
-
-
-def permuted_slopes(rng: np.random.Generator, count: int) -> Array:
-    """Return slopes in standard errors of rollouts whose advantages were permuted, drawn from many such rollouts."""
-    return rng.choice(permuted_rollouts(), count)
-
-
 @cache
 def permuted_rollouts() -> Array:
     """Estimate the slope of rollouts whose advantages were permuted among the rows.
@@ -80,9 +69,10 @@ def permuted_rollouts() -> Array:
 
 
 NOISES: dict[str, Callable[[np.random.Generator, int], Array]] = {
-    "normal": normal_slopes,
-    "permuted": permuted_slopes,
+    "normal": lambda rng, count: rng.normal(size=count),
+    "permuted": lambda rng, count: rng.choice(permuted_rollouts(), count),
 }
+"""Slopes in standard errors by kind of noise: standard normal, or drawn from many rollouts with permuted advantages."""
 
 
 def course(rule: Rule, slopes: Array, rng: np.random.Generator) -> Array:
@@ -121,4 +111,4 @@ def lr_scales(name: str, epochs: int, options: Mapping[str, Any], noise: str, ru
         rule = make_rule({"name": name, **options}, epochs=epochs, seed=seed)
         rule.require_updates()
         table.append(course(rule, NOISES[noise](rng, UPDATES), rng))
-    return LRScales(noise, np.array(table))
+    return LRScales(np.array(table))

@@ -56,9 +56,7 @@ def arm_effects(
             # Against the run's mean change: the trend of training is no arm's merit.
             means.append([float(values.mean() - change.mean()) for values in by_arm])
             variances += [float(values.var(ddof=1)) for values in by_arm]
-    if not means:
-        return None
-    noise = math.sqrt(float(np.mean(variances)))
+    noise = math.sqrt(float(np.mean(variances))) if means else 0.0
     if not noise > 0:
         return None
     return ArmEffects(task, arms, tuple(mean_interval(column) for column in np.array(means).T / noise), noise)

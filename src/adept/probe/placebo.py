@@ -56,30 +56,22 @@ class Placebo:
 
 def feed(name: str, arms: Sequence[int], options: Mapping[str, Any], rewards: npt.ArrayLike, seed: int) -> list[int]:
     """Return what a scheduler chooses where its reward is a given series; a missing reward credits nothing."""
+    scheduler = make_scheduler(name, arms, seed=stream_seed(seed, "scheduler"), **options)
+    series = np.asarray(rewards, np.float64).tolist()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of arms that it leaves untried: that is what a placebo shows
-        return _feed(name, arms, options, np.asarray(rewards, np.float64), seed)
-
-
-def _feed(name: str, arms: Sequence[int], options: Mapping[str, Any], series: Array, seed: int) -> list[int]:
-    scheduler = make_scheduler(name, arms, seed=stream_seed(seed, "scheduler"), **options)
-    return [scheduler.step(float(reward) if math.isfinite(reward) else None) for reward in series]
+        return [scheduler.step(reward if math.isfinite(reward) else None) for reward in series]
 
 
 def placebo(
-    name: str,
-    arms: Sequence[int],
-    options: Mapping[str, Any],
-    runs: Sequence[npt.ArrayLike],
-    task: str = "",
+    name: str, arms: Sequence[int], options: Mapping[str, Any], runs: Sequence[npt.ArrayLike], task: str = ""
 ) -> Placebo:
     """Feed a scheduler each run's rewards, as they came and in random order."""
-    fed, mixed = [], []
-    for seed, rewards in enumerate(runs, 1):
-        series = np.asarray(rewards, np.float64)
-        fed.append(feed(name, arms, options, series, seed))
-        mixed.append(feed(name, arms, options, np.random.default_rng(seed).permutation(series), seed))
-    return Placebo(task, tuple(arms), shares(fed, tuple(arms)), shares(mixed, tuple(arms)))
+    arms = tuple(arms)
+    fed = [feed(name, arms, options, run, seed) for seed, run in enumerate(runs, 1)]
+    mixed = [feed(name, arms, options, np.random.default_rng(seed).permutation(np.asarray(run)), seed)
+             for seed, run in enumerate(runs, 1)]  # fmt: skip
+    return Placebo(task, arms, shares(fed, arms), shares(mixed, arms))
 
 
 def placebos(

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from adept.config import Config
 from adept.report.statistics import Estimate, aggregate
-from adept.studies.results import StudyResults, load_results
+from adept.studies.results import StudyResults
 
 Array = npt.NDArray[np.float64]
-RESAMPLES = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,14 +55,9 @@ class Records:
         return baseline if baseline in fixed else fixed[0]
 
 
-def load_records(directory: Path) -> Records:
-    """Read a study's folder, with its runs or packed."""
-    return Records(load_results(directory))
-
-
 def mean_interval(values: npt.ArrayLike) -> Estimate:
     """Return a mean with its bootstrap interval; none for a single value."""
-    return aggregate([values], resamples=RESAMPLES)["mean"]
+    return aggregate([values], resamples=10_000)["mean"]
 
 
 def shares(choices: Iterable[npt.ArrayLike], arms: tuple[int, ...]) -> Array:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -61,11 +60,6 @@ class Stage:
         rows = np.arange(len(table))
         return mean_interval(table[rows, others.argmax(1)] - table[rows, others.argmin(1)])
 
-    @property
-    def noise(self) -> float:
-        """Standard deviation of the bandit's reward from one rollout to the next, the arm being the same."""
-        return math.sqrt(float(self.reward.var(0, ddof=1).mean()))
-
 
 def write_branches(path: Path, rows: Iterable[Mapping[str, float]]) -> None:
     """Write a table of branches, as `read_stages` reads it."""
@@ -73,13 +67,8 @@ def write_branches(path: Path, rows: Iterable[Mapping[str, float]]) -> None:
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows({key: f"{value:.7g}" for key, value in row.items()} for row in rows)
-    data = gzip.compress(text.getvalue().encode(), mtime=0)
-
-    def write(file: IO[bytes]) -> None:
-        file.write(data)
-
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_aside(path, write)
+    write_aside(path, gzip.compress(text.getvalue().encode(), mtime=0))
 
 
 def read_stages(path: Path, task: str, seed: int) -> list[Stage]:
@@ -93,7 +82,10 @@ def read_stages(path: Path, task: str, seed: int) -> list[Stage]:
     for stage in dict.fromkeys(row["stage"] for row in rows):
         own = [row for row in rows if row["stage"] == stage]
         arms = tuple(int(arm) for arm in dict.fromkeys(row["epochs"] for row in own))
-        tables = [_table(own, arms, name) for name in ("reward", "critic_shift", "truth")]
+        tables = (
+            np.array([[row[name] for row in own if row["epochs"] == arm] for arm in arms]).T
+            for name in ("reward", "critic_shift", "truth")
+        )
         found.append(Stage(task, seed, int(own[0]["step"]), own[0]["before"], arms, *tables))
     return found
 
@@ -145,7 +137,3 @@ def search(stage: Stage, name: str, options: Mapping[str, Any], *, updates: int 
         hits.append(float(np.mean(np.array(chosen) == means.argmax())))
         losses.append(float((means.max() - means[chosen]).mean() / gap) if gap > 0 else 0.0)
     return Search(stage, mean_interval(hits), mean_interval(losses))
-
-
-def _table(rows: Sequence[Mapping[str, float]], arms: tuple[int, ...], name: str) -> Array:
-    return np.array([[row[name] for row in rows if row["epochs"] == arm] for arm in arms]).T
