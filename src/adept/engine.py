@@ -1,9 +1,7 @@
 """The engine: evaluate the last update on this rollout, let a rule set the next one, and keep account.
 
-The trainer, `adept.Hindsight` and every framework are adapters of it. An adapter gives the engine the rows of each
-rollout (`step`), tells it when an epoch ends (`mark`) and what an update did (`finished`), and saves its state
-(`state_dict`, `load_state_dict`). It gets the settings of the next update (`step`), numbers for its log (`metrics`) and
-advice for its user (`advice`).
+The trainer, `adept.Hindsight` and every framework are adapters of it: they give it the rows of each rollout (`step`),
+the end of each epoch (`mark`) and what an update did (`finished`).
 
 Where no rule needs the evaluation, an error in it does not reach the host: it is reported in a warning and in the
 advice, and the rest of the run is not evaluated. Otherwise the error is raised.
@@ -94,10 +92,10 @@ class Engine:
         self.restart()
 
     def restart(self, *, loads: bool = False) -> None:
-        """Begin a run, which is told its epochs with `attach`: nothing of the last one counts there.
+        """Begin a run, in which nothing of the last one counts; `attach` comes next.
 
-        A rule given as data is built again. An object that chose already is refused, since the other run's return
-        would be credited to its last choice; unless a saved state is about to take the place of its own (`loads`).
+        A rule given as data is built again. An object that chose already is refused, unless a saved state is about to
+        take the place of its own (`loads`).
         """
         if not self._is_object:
             self._fresh = {}
@@ -262,17 +260,11 @@ class Engine:
         if rows is None or self._evaluator is None or not (gains or wanted or self._every_slope):
             return None
         deployed = self._deployed if self._deployed in self.marks else None
-        if deployed is not None:
-            self._evaluator.marked.pop(deployed, None)  # these parameters need no pass
-        found = self._evaluator.evaluate(rows, gains=gains)
-        if found is None or found.kl == 0:
-            return None
-        if gains and deployed is not None:
-            found = replace(found, gain_by_epoch={**found.gain_by_epoch, deployed: found.update_gain})
-        return found
+        found = self._evaluator.evaluate(rows, gains=gains, deployed=deployed)
+        return None if found is None or found.kl == 0 else found
 
     def mark(self, epoch: int) -> None:
-        """Take note that an epoch of the update ended, the first being 1; the last one is the update itself."""
+        """Take note that an epoch of the update ended, the first being 1."""
         if epoch >= self.settings.epochs:
             self._deployed = epoch
         elif self._gains_due and epoch in self.marks and self._evaluator is not None and self.wants_rows:

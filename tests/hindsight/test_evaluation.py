@@ -115,7 +115,6 @@ def test_everything_is_restored_bit_for_bit(policy, host_copy):
     assert evaluation.gain_by_epoch[1].known
     half = policy.first.weight.dtype == torch.bfloat16
     assert set(evaluation.gain_by_length) == ({2.0} if half else {0.5, 1.5, 2.0})
-    assert evaluation.rows == STEPS * ENVIRONMENTS
     assert evaluation.kl > 0
 
 

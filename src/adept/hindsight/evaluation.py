@@ -88,8 +88,6 @@ class Feedback:
     """mean return of the next rollout, the reward of bandits"""
     lr_decay: float = 1.0
     """factor of the learning rate's schedule for the next update"""
-    rows: int = 0
-    """rows that the estimates are means over"""
 
     def __post_init__(self) -> None:
         for name in ("kl", "clip_fraction", "explained_variance"):
@@ -139,10 +137,11 @@ class Evaluator(Generic[Copied]):
         """Copy the parameters as those after `epoch` epochs of the update."""
         self.marked[epoch] = self._weights.copy()
 
-    def evaluate(self, rows: Rows, *, gains: bool = True) -> Feedback | None:
+    def evaluate(self, rows: Rows, *, gains: bool = True, deployed: int | None = None) -> Feedback | None:
         """Return slopes and KL of the last update, and its gains if asked for; None where `begin` was not called.
 
         The KL is to second order, from the slope's passes, also where gains are measured: these change no other number.
+        The parameters after the epoch `deployed` are the present ones.
         """
         start = self.start
         if start is None:
@@ -162,19 +161,22 @@ class Evaluator(Generic[Copied]):
             "slope": slope(longer, shorter, advantages, groups, epsilon), "kl": step_kl(longer, shorter, epsilon),
         }  # fmt: skip
         if gains:
-            deployed = passed(self._weights.current()) if rows.deployed is None else as_numpy(rows.deployed)
+            now = passed(self._weights.current()) if rows.deployed is None else as_numpy(rows.deployed)
             before = passed(at(start))
 
             def over_start(log_probs: npt.NDArray[Any]) -> Estimate:
-                return gain(log_probs, deployed, advantages, groups, over=before)
+                return gain(log_probs, now, advantages, groups, over=before)
 
-            found["update_gain"] = over_start(deployed)
-            found["gain_by_epoch"] = {epoch: over_start(passed(at(copied))) for epoch, copied in self.marked.items()}
+            marked = {epoch: copied for epoch, copied in self.marked.items() if epoch != deployed}
+            found["update_gain"] = over_start(now)
+            found["gain_by_epoch"] = {epoch: over_start(passed(at(copied))) for epoch, copied in marked.items()}
             found["gain_by_length"] = {each: over_start(passed(interpolate(start, each))) for each in lengths}
+            if deployed is not None:
+                found["gain_by_epoch"][deployed] = found["update_gain"]
         if critic is not None:
             values = passed(at(start), critic.values)
             found["critic_slope"] = critic_slope(values, as_numpy(critic.deployed), as_numpy(critic.errors), groups)
-        return Feedback(**found, rows=advantages.size)
+        return Feedback(**found)
 
 
 def as_numpy(values: Any) -> npt.NDArray[Any]:

@@ -120,9 +120,7 @@ class ModuleWeights:
 def _pieces(first: Tensor, second: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield views that make up two tensors of one shape, pair by pair, none of them large."""
     if first.is_contiguous() and second.is_contiguous():
-        one, other = first.view(-1), second.view(-1)
-        for start in range(0, one.numel(), PIECE):
-            yield one[start : start + PIECE], other[start : start + PIECE]
+        yield from zip(first.view(-1).split(PIECE), second.view(-1).split(PIECE), strict=True)
     elif first.numel() <= PIECE or first.dim() < 2:
         yield first, second
     else:
