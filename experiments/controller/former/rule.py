@@ -6,20 +6,8 @@ import math
 from typing import ClassVar
 
 from adept.hindsight.evaluation import Feedback
-from adept.names import unknown_name
-from adept.rules.base import Rule, Settings
-from adept.rules.hindsight import (
-    CRITIC,
-    MAX_CRITIC_FACTOR,
-    MAX_UNEXPLAINED_RISE,
-    MIN_CRITIC_FACTOR,
-    MIN_EXPLAINED_VARIANCE,
-    MIN_UNEXPLAINED,
-    OPTIMIZE_FOR,
-    add,
-    averaged,
-    spend,
-)
+from adept.rules.base import Settings
+from adept.rules.hindsight import HindsightRule, add, averaged, spend
 from adept.schedulers.validation import real_number
 
 MAX_LOG_SCALE = math.log(32)
@@ -28,7 +16,7 @@ OVERSHOOT_Z = -3.0
 """The Z that a KL above the limit counts as."""
 
 
-class FormerHindsight(Rule):
+class FormerHindsight(HindsightRule):
     """Let the slopes of the last updates, in standard errors, set how far the next one moves.
 
     x is the logarithm of that distance over the preset's, 0 at the start. Slopes add up and are spent: with S the sum
@@ -75,7 +63,7 @@ class FormerHindsight(Rule):
         seed: not used.
     """
 
-    needs_slope: ClassVar[bool] = True
+    max_repeats: ClassVar[int] = 0
     saved: ClassVar[tuple[str, ...]] = (
         "x", "saved", "z", "slopes", "explained", "y", "critic_slopes", "unexplained",
     )  # fmt: skip
@@ -96,38 +84,24 @@ class FormerHindsight(Rule):
         critic: str = "own",
         seed: int = 0,
     ) -> None:
-        super().__init__(epochs, seed=seed)
-        if optimize_for not in OPTIMIZE_FOR:
-            raise unknown_name("optimize_for", str(optimize_for), OPTIMIZE_FOR)
-        if critic not in CRITIC:
-            raise unknown_name("critic", str(critic), CRITIC)
-        self.optimize_for, self.critic = optimize_for, critic
-        self.gain = real_number("gain", gain, at_least=0, at_most=10, example=0.5)
-        self.leak = real_number("leak", leak, at_least=0, at_most=1, example=0.01)
-        self.deadband = real_number("deadband", deadband, at_least=0, at_most=100, example=1.5)
+        super().__init__(
+            epochs, optimize_for=optimize_for, gain=gain, leak=leak, deadband=deadband, kl_stop=kl_stop, critic=critic,
+            seed=seed,
+        )  # fmt: skip
         self.share = real_number("share", share, above=0, at_most=1, example=0.3)
         self.pace = real_number("pace", pace, at_least=0, at_most=10, example=0.1)
         self.kl_limit = real_number("kl_limit", kl_limit, above=0, example=0.05)
-        self.kl_stop = real_number("kl_stop", kl_stop, above=0, example=0.1)
         self.trade_rate = real_number("trade_rate", trade_rate, at_least=0, example=1e-3)
-        self._x = self._z = self._saved = 0.0
-        self._slopes, self._critic_slopes = [0.0, 0.0], [0.0, 0.0]
-        self._explained: float | None = None
-        """moving average of the critic's explained variance"""
-        self._y: float | None = None
-        """logarithm of the critic's scale over the actor's; None until its slope is known"""
-        self._unexplained: float | None = None
-        """moving average of u"""
+        self._saved = 0.0
 
     def begin(self, learning_rate: float) -> None:
         """Trade epochs for scale at once, when optimizing for compute and the learning rate leaves room for it."""
         if self.optimize_for == "compute" and self.trade_rate > learning_rate > 0:
             self._saved = min(math.log(self.trade_rate / learning_rate), -math.log(self.share))
 
-    @property
-    def wants_slope(self) -> bool:
-        """Whether advantages are more than the critic's errors; while they are not, slopes would not count."""
-        return self._explained is None or self._explained >= MIN_EXPLAINED_VARIANCE
+    def retry(self, kl: float) -> float | None:
+        """End the update with the undone epoch."""
+        return None
 
     def diagnostics(self) -> dict[str, float]:
         """Return how far updates move, relative to the preset's, the Z that moved it last, and the critic's factor."""
@@ -137,7 +111,7 @@ class FormerHindsight(Rule):
         """Move the distance, the critic's factor and the epochs by the slopes of the last update."""
         if feedback is not None:
             seen = self._add(feedback)
-            self._learn_critic(feedback)
+            self._move_critic(feedback)
             self._z, moved = spend(self._slopes, self.deadband)
             room = 1.0 if feedback.kl is None or moved <= 0 else max(0.0, 1 - feedback.kl / self.kl_limit)
             self._x = _within((1 - self.leak) * self._x + self.gain * moved * room)
@@ -168,25 +142,6 @@ class FormerHindsight(Rule):
         elif slope is not None:
             add(self._slopes, slope)
         return slope is not None
-
-    def _learn_critic(self, feedback: Feedback) -> None:
-        """Move the critic's own factor, if its slope is known and counts."""
-        slope = feedback.critic_slope
-        if self.critic == "shared" or not slope.known or not self.wants_slope:
-            return
-        add(self._critic_slopes, slope.z)
-        _, sure = spend(self._critic_slopes, self.deadband)
-        wanted = math.log(min(MAX_CRITIC_FACTOR, max(MIN_CRITIC_FACTOR, 1 + slope.value)))
-        step = abs(sure) * wanted if sure * wanted > 0 else 0.0
-        if feedback.explained_variance is not None:
-            unexplained = math.log(min(1.0, max(MIN_UNEXPLAINED, 1 - feedback.explained_variance)))
-            rise = 0.0 if self._unexplained is None else unexplained - self._unexplained
-            self._unexplained = averaged(self._unexplained, unexplained)
-            if rise > MAX_UNEXPLAINED_RISE:
-                step = -self.gain
-            elif step > 0:
-                step *= 1 - max(0.0, rise) / MAX_UNEXPLAINED_RISE
-        self._y = max(0.0, _within((1 - self.leak) * (self._y or 0.0) + step))
 
 
 def _within(logarithm: float) -> float:
