@@ -158,16 +158,6 @@ def test_the_headline_and_the_end_of_advice():
     )
 
 
-def test_stages_that_differ_are_for_a_controller():
-    advice = advise(joined(columns(**SHORT), columns(**OVER, seed=1)))
-    assert [stage.direction for stage in advice.stages] == ["short", "right", "over"]
-    assert told(advice) == [("stop-short", "keep"), ("right-length", "keep"), ("overshoot", "hindsight")]
-    assert advice.factor(RATE) == 1
-    assert advice.sentences[0].startswith("In the first third of the run updates stop short")
-    assert advice.sentences[-1].startswith("In the last third of the run updates overshoot")
-    assert "One learning rate does not serve both: use `--scheduler hindsight`." in str(advice)
-
-
 def test_where_a_kl_stop_ends_updates_its_limit_is_to_be_raised_instead_of_the_rate():
     table = columns(**SHORT)
     stopped = table | {"epochs_done": np.where(np.arange(len(table["epochs"])) % 4 == 0, 8.0, 2.5)}
@@ -271,82 +261,82 @@ def test_the_epochs_are_those_of_the_update_that_was_judged():
     assert found.rest.value == 0  # the eight epochs, which gain ten times as much, are not among them
 
 
-def test_every_third_may_say_what_the_whole_run_does_not():
-    """Updates that overshoot by their slope, then by their KL, then by what they lose."""
-    rows = np.arange(60)
-    noise = np.where(rows % 2, 1.0, -1.0)
-    table = {
-        "slope_z": noise + np.select([rows < 20, rows < 40], [-2.0, 3.0], 0.0),
-        "update_gain": noise + np.where(rows < 40, 2.0, -2.0),
-        "update_kl": np.where((rows >= 20) & (rows < 40), 8.0, 0.01),
-    }
-    advice = advise(table)
-    assert [stage.direction for stage in advice.stages] == ["over"] * 3
-    assert advice.whole.direction == "unknown"
-    assert advice.sentences[0].startswith("In every third of the run updates overshoot")
+def blown_up(*kls: float) -> dict[str, np.ndarray]:
+    """Columns of a run whose updates seem short, with the KLs of its three parts."""
+    return columns(z=2.0, lengths=(0.5, 1.9)) | {"approx_kl_last_epoch": np.repeat(kls, 40)}
 
 
-def test_what_is_over_at_the_end_is_said_of_its_third_alone():
-    """Updates of a task that is solved stopped short once; the whole run still says so on average."""
-    early, late = columns(z=2.0, lengths=(0.5, 1.9)), columns(z=0.0, lengths=(0.5, 1.0), gains={8: 1e-9}, seed=1)
-    advice = advise(joined(early, late))
-    assert advice.whole.direction == "short"
-    assert advice.stages[2].direction == "unknown"
-    assert [stage.direction for stage in advice.stages[:2]] == ["short", "short"]
-    assert advice.sentences[0].startswith("In the first two thirds of the run updates stop short")
-    assert " over 80 updates)" in advice.sentences[0]  # two thirds of 60 + 60, judged together
-    assert "stop short" not in " ".join(advice.sentences[1:])
-
-
-def test_a_run_that_blows_up_late_is_not_told_to_lengthen_its_updates():
-    """Two thirds that seem short, and a last one with a KL of 8: the whole run's median KL is small."""
-    table = columns(z=2.0, lengths=(0.5, 1.9))
-    rows = len(table["slope_z"])
-    for end in (0.55, 0.67):
-        table["approx_kl_last_epoch"] = np.where(np.arange(rows) < end * rows, 0.02, 8.0)
-        advice = advise(table)
-        assert advice.whole.direction != "short"
-        assert advice.factor("learning-rate") == 1 / 10  # not 1/28, which a KL of 8 would ask for
-        assert advice.sentences[0].startswith("In the last third of the run updates overshoot: they move the policy")
-        assert advice.headline.startswith("overshoot")
-
-
-def test_overshooting_at_the_end_is_said_of_the_end_alone():
-    """A solved task: earlier updates did not overshoot, although the whole run does on average."""
-    early, late = (
-        columns(z=0.3, lengths=(0.5, 1.1)),
-        columns(z=-4.0, lengths=(1.5, -2.0), gains={8: -1.0}, seed=1, updates=40),
-    )
-    advice = advise(joined(early, late))
-    assert advice.whole.direction == "over"
-    assert advice.stages[0].direction != "over"
-    assert not any(sentence.startswith("Updates overshoot") for sentence in advice.sentences)
-    assert any("last" in sentence and "overshoot" in sentence for sentence in advice.sentences)
-
-
-def test_what_only_the_whole_run_shows_is_said_without_a_recommendation():
-    """Slopes of 2.4 and -0.2 in turn: t is 4.1 over 24 updates, and 2.2 in each third."""
-    table = columns(every=1, updates=24, lengths=(0.5, 1.9))
-    table["slope_z"] = np.where(np.arange(24) % 2, 2.4, -0.2)
-    advice = advise(table)
-    assert advice.whole.direction == "short"
-    assert {stage.direction for stage in advice.stages} == {"unknown"}
-    assert advice.sentences[0].startswith("On average over the run updates stop short (mean slope z +1.10 ± 0.27")
-    assert advice.sentences[0].endswith("No third of it alone shows this.")
-    assert told(advice) == [("stop-short", "keep")]
-
-
-def test_thirds_that_stop_short_before_the_run_blows_up_are_not_to_be_lengthened():
-    """The learning rate is too large although the first updates seem short: their KL is on its way up."""
-    table = columns(z=2.0, lengths=(0.5, 1.9))
-    rows = len(table["slope_z"])
-    table["approx_kl_last_epoch"] = np.where(np.arange(rows) < rows // 3, 0.02, 8.0)
-    advice = advise(table)
-    assert [stage.direction for stage in advice.stages] == ["unknown", "over", "over"]
-    assert "stop short" not in str(advice)
+TURNS = np.where(np.arange(60) % 2, 1.0, -1.0)
+PARTS = np.arange(60) // 20
+LATE = "In the last third of the run updates overshoot"
+STAGES = {
+    "what one rate does not serve": (
+        joined(columns(**SHORT), columns(**OVER, seed=1)), ("right", "short", "right", "over"), 1,
+        [("stop-short", "keep"), ("right-length", "keep"), ("overshoot", "hindsight")],
+        ["In the first third of the run updates stop short", "In the middle third of the run", LATE],
+    ),
+    # By their slope, then by their KL, then by what they lose.
+    "all over": (
+        {
+            "slope_z": TURNS + np.choose(PARTS, [-2.0, 3.0, 0.0]),
+            "update_gain": TURNS + np.choose(PARTS, [2.0, 2.0, -2.0]),
+            "update_kl": np.choose(PARTS, [0.01, 8.0, 0.01]),
+        },
+        ("unknown", "over", "over", "over"), 0.5, [("overshoot", RATE)],
+        ["In every third of the run updates overshoot"],
+    ),
+    # A solved task: updates stopped short once, and the whole run still says so on average.
+    "short once": (
+        joined(columns(z=2.0, lengths=(0.5, 1.9)), columns(**NOISE, seed=1)), ("short", "short", "short", "unknown"),
+        1.5, [("stop-short", RATE)],
+        # Two thirds of 60 + 60, judged together.
+        ["In the first two thirds of the run updates stop short (mean slope z +1.48 ± 0.16 over 80 updates)"],
+    ),
+    # Earlier updates did not overshoot, although the whole run does on average.
+    "over at last": (
+        joined(
+            columns(z=0.3, lengths=(0.5, 1.1)),
+            columns(z=-4.0, lengths=(1.5, -2.0), gains={8: -1.0}, seed=1, updates=40),
+        ),
+        ("over", "right", "unknown", "over"), 0.5, [("right-length", "keep"), ("overshoot", RATE)],
+        ["In the first third of the run updates are about as long", LATE],
+    ),
+    # The learning rate is too large although the first updates seem short: their KL is on its way up. The factor is not
+    # 1/28, which a KL of 8 would ask for.
+    "blown up late": (
+        blown_up(0.02, 0.02, 8.0), ("unknown", "unknown", "unknown", "over"), 0.1, [("high-kl", RATE)],
+        [f"{LATE}: they move the policy"],
+    ),
+    "blown up": (
+        blown_up(0.02, 8.0, 8.0), ("over", "unknown", "over", "over"), 0.1, [("high-kl", RATE)],
+        ["In the last two thirds of the run updates overshoot: they move the policy"],
+    ),
     # Where the KL came down instead, the last third speaks for itself.
-    table["approx_kl_last_epoch"] = table["approx_kl_last_epoch"][::-1].copy()
-    assert [stage.direction for stage in advise(table).stages] == ["over", "over", "short"]
+    "came down": (
+        blown_up(8.0, 8.0, 0.02), ("over", "over", "over", "short"), 1,
+        [("high-kl", "keep"), ("stop-short", "hindsight")],
+        ["In the first two thirds of the run updates overshoot", "In the last third of the run updates stop short"],
+    ),
+    # Slopes of 2.4 and -0.2 in turn: t is 4.1 over 24 updates, and 2.2 in each third.
+    "on average": (
+        columns(every=1, updates=24, lengths=(0.5, 1.9)) | {"slope_z": np.where(np.arange(24) % 2, 2.4, -0.2)},
+        ("short", "unknown", "unknown", "unknown"), 1, [("stop-short", "keep")],
+        ["On average over the run updates stop short (mean slope z +1.10 ± 0.27"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("table", "directions", "factor", "findings", "said"), STAGES.values(), ids=STAGES)
+def test_stages(table, directions, factor, findings, said):
+    advice = advise(table)
+    assert (advice.whole.direction, *(stage.direction for stage in advice.stages)) == directions
+    assert advice.factor(RATE) == factor
+    assert told(advice) == findings
+    for sentence, start in zip(advice.sentences, said, strict=True):
+        assert sentence.startswith(start)
+    last = [direction for direction in directions if direction != "unknown"][-1]
+    assert advice.headline.startswith({"short": "stop short", "over": "overshoot", "right": "about right"}[last])
+    assert advice.sentences[0].endswith("No third of it alone shows this.") == (directions[1:] == ("unknown",) * 3)
 
 
 def test_the_absence_of_a_gain_is_a_one_sided_test():
