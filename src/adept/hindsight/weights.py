@@ -119,8 +119,10 @@ class ModuleWeights:
 
 def _pieces(first: Tensor, second: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield views that make up two tensors of one shape, pair by pair, none of them large."""
+    import torch
+
     if first.is_contiguous() and second.is_contiguous():
-        yield from zip(first.view(-1).split(PIECE), second.view(-1).split(PIECE), strict=True)
+        yield from zip(*(torch.split(each.view(-1), PIECE) for each in (first, second)), strict=True)
     elif first.numel() <= PIECE or first.dim() < 2:
         yield first, second
     else:
