@@ -37,7 +37,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cost": {"config", "engine", "hindsight", "rules", "algorithms/__init__"},
     "envs": {"names", "extras", "config"},
     "networks": {"names", "envs"},
-    "rollout": {"config", "envs", "networks", "seeding"},
+    "normalization": {"envs"},
+    "rollout": {"config", "envs", "networks", "normalization", "seeding"},
     "algorithms": {"names", "config", "rules", "envs", "networks", "rollout", "seeding"},
     "fast": {"config", "rules", "envs", "networks", "rollout", "algorithms", "algorithms/__init__", "seeding"},
     "flops": {"names", "config", "envs", "networks"},
@@ -63,8 +64,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     # A run's folder: what writes it (runner) trains, what reads it (records) does not.
     "runs": {
-        *{"names", "extras", "records", "config", "seeding", "envs", "networks", "rollout", "algorithms", "cost"},
-        *{"hindsight", "training", "terminal"},
+        *{"names", "extras", "records", "config", "seeding", "envs", "networks", "normalization", "rollout", "cost"},
+        *{"algorithms", "hindsight", "training", "terminal"},
     },
     "studies": {
         *{

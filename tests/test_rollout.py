@@ -9,6 +9,7 @@ import torch
 from adept.config import Config
 from adept.envs import make_environments
 from adept.networks import TorchActor, make_network
+from adept.normalization import ObservationNormalizer, RewardNormalizer, RunningMoments
 from adept.rollout import Collector, gae
 
 
@@ -85,8 +86,6 @@ def test_what_comes_after_a_step_by_hand(env: str, time_limit_ends: bool) -> Non
 
 def test_normalised_rewards_follow_the_reference_wrapper() -> None:
     """Gymnasium's own formula, one step at a time, for one environment."""
-    from adept.rollout import RewardNormalizer
-
     rng = np.random.default_rng(3)
     rewards = rng.normal(2.0, 3.0, (60, 1)).astype(np.float32)
     done = rng.random((60, 1)) < 0.1
@@ -104,8 +103,6 @@ def test_normalised_rewards_follow_the_reference_wrapper() -> None:
 
 
 def test_running_moments_equal_those_of_all_rows() -> None:
-    from adept.rollout import ObservationNormalizer, RunningMoments
-
     rows = np.random.default_rng(1).normal(5.0, 2.0, (101, 4)).astype(np.float32)
     moments = RunningMoments((4,))
     for start, end in ((0, 1), (1, 2), (2, 40), (40, 41), (41, 101)):

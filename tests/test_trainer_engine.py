@@ -336,6 +336,8 @@ class Still:
     def parameters(self) -> torch.Tensor:
         return torch.zeros(1)
 
+    copy = parameters
+
     def at(self, parameters: torch.Tensor) -> Any:
         return nullcontext()
 

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from adept.config import Config
 from adept.envs import Discrete, make_environments
-from adept.networks import ImpalaNetwork, MiniGridNetwork, make_network
+from adept.networks import make_network
+from adept.networks.images import ImpalaNetwork, MiniGridNetwork
 
 
 class Encoder(BaseFeaturesExtractor):

@@ -34,7 +34,7 @@ from adept.networks import TorchActor
 from adept.presets import preset
 from adept.probe.branches import with_generator
 from adept.seeding import stream_seed
-from adept.trainer_engine import LearnerWeights, preset_settings
+from adept.trainer_engine import preset_settings
 from adept.training import Trainer
 from experiments.truth.page import CELLS, Plan, read, result_path
 
@@ -97,7 +97,7 @@ def update_and_play(
     learner.load(*with_generator(part(saved, "learner"), 1, repeat))
     fresh(trainer, plan, saved, 2, repeat)
     rollout = collector.collect()
-    evaluator = Evaluator(LearnerWeights(learner), lengths=LENGTHS)
+    evaluator = Evaluator(learner, lengths=LENGTHS)
     evaluator.begin()
     for epoch in learner.epochs(rollout, preset_settings(config, plan.marks[-1], rate)):
         if epoch.index in plan.marks[:-1]:

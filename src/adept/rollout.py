@@ -1,4 +1,4 @@
-"""Rollouts: collecting them, running normalisation of observations and rewards, advantages and returns."""
+"""Rollouts: collecting them, advantages and returns."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ from torch import Tensor
 from adept.config import Config
 from adept.envs.base import Array, Continuous, Environments
 from adept.networks import Actor, ActorCritic
+from adept.normalization import ObservationNormalizer, RewardNormalizer, RunningMoments
 from adept.seeding import generator, stream_seed
 
 Floats = npt.NDArray[np.float32]
-Numbers = npt.NDArray[np.float64]
-CLIP = 10.0
-EPSILON = 1e-8
 VALUE_CHUNK = 1024
 """Rows of one call where values of many rows are asked for: enough to be fast, few enough for little memory."""
 
@@ -81,105 +79,6 @@ def gae(rewards: Array, values: Array, next_values: Array, done: Array, discount
     return advantages.astype(np.float32, copy=False)
 
 
-class RunningMoments:
-    """The mean and variance of all rows seen, in float64 (Chan's formula for merging two sets)."""
-
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.count = 0.0
-        self.mean: Numbers = np.zeros(shape)
-        self.squares: Numbers = np.zeros(shape)
-        """Sum of squared distances from the mean."""
-
-    def update(self, rows: Array) -> None:
-        """Take note of rows, the first axis counting them."""
-        if len(rows) == 1:  # one environment: the common case of robots, without the detour over a batch
-            self.count += 1.0
-            distance = rows[0] - self.mean
-            self.mean += distance / self.count
-            self.squares += distance * (rows[0] - self.mean)
-            return
-        count, mean = float(len(rows)), rows.mean(0, dtype=np.float64)
-        distance = mean - self.mean
-        total = self.count + count
-        self.squares += ((rows - mean) ** 2).sum(0) + distance**2 * (self.count * count / total)
-        self.mean += distance * (count / total)
-        self.count = total
-
-    @property
-    def variance(self) -> Numbers:
-        """The variance; 1 before the second row."""
-        return self.squares / self.count if self.count > 1 else np.ones_like(self.squares)
-
-    def state(self) -> dict[str, Array]:
-        """Return the moments as arrays."""
-        return {"count": np.array(self.count), "mean": self.mean, "squares": self.squares}
-
-    def load(self, state: dict[str, Array]) -> None:
-        """Continue from saved moments."""
-        self.count = float(state["count"])
-        self.mean, self.squares = state["mean"].astype(np.float64), state["squares"].astype(np.float64)
-
-
-class ObservationNormalizer(RunningMoments):
-    """Shift and scale observations to mean 0 and deviation 1, clipped to ±10, by all those seen so far."""
-
-    def __call__(self, observations: Array) -> Numbers:
-        """Return normalised observations, in float64."""
-        scaled: Numbers = observations - self.mean
-        scaled /= np.sqrt(self.variance + EPSILON)
-        np.maximum(scaled, -CLIP, out=scaled)
-        return np.minimum(scaled, CLIP, out=scaled)
-
-
-class RewardNormalizer(RunningMoments):
-    """Divide rewards by the running deviation of the discounted return, clipped to ±10.
-
-    The reward of step t is divided by the deviation over all returns up to and including t, as in the reference
-    wrappers; since acting does not need it, a whole rollout is done at once.
-    """
-
-    def __init__(self, environments: int, discount: float) -> None:
-        super().__init__(())
-        self.discount = discount
-        self.returns: Numbers = np.zeros(environments)
-
-    def __call__(self, rewards: Array, done: Array) -> Floats:
-        """Normalise the rewards (steps, environments) of a rollout, and take note of them."""
-        steps, count = rewards.shape
-        returns = np.empty((steps, count))
-        current = self.returns
-        for step in range(steps):
-            current = current * self.discount + rewards[step]
-            returns[step] = current
-            current = np.where(done[step], 0.0, current)
-        self.returns = current
-        # Moments after each step, from cumulated sums about a shift near the data, which keeps them accurate.
-        shift = self.mean if self.count else returns.mean()
-        sums = np.cumsum((returns - shift).sum(1)) + self.count * (self.mean - shift)
-        squares = np.cumsum(((returns - shift) ** 2).sum(1))
-        squares += self.squares + self.count * (self.mean - shift) ** 2
-        counts = self.count + count * np.arange(1.0, steps + 1)
-        about_mean = np.maximum(squares - sums**2 / counts, 0.0)
-        variances = np.where(counts > 1, about_mean / counts, 1.0)
-        self.count, self.mean = float(counts[-1]), np.asarray(shift + sums[-1] / counts[-1])
-        self.squares = np.asarray(about_mean[-1])
-        scaled = rewards / np.sqrt(variances + EPSILON)[:, None]
-        return np.clip(scaled, -CLIP, CLIP).astype(np.float32)
-
-    def restart(self) -> None:
-        """Forget the returns of the episodes under way, which a restart of the environments ends."""
-        self.returns = np.zeros_like(self.returns)
-
-    def state(self) -> dict[str, Array]:
-        """Return the moments and the returns under way."""
-        return {**super().state(), "returns": self.returns}
-
-    def load(self, state: dict[str, Array]) -> None:
-        """Continue from a saved state."""
-        super().load(state)
-        self.returns = state["returns"].astype(np.float64)
-
-
 class Collector:
     """Step the environments with the policy, N at a time for T steps, into storage that is allocated once."""
 
@@ -189,28 +88,23 @@ class Collector:
         self._config, self._environments = config, environments
         self._network, self._actor, self._device = network, actor, device
         steps, count = config.rollout_length, config.environments
-        distribution = network.distribution
-        image = environments.observation_dtype == np.uint8
-        dtype = torch.uint8 if image else torch.float32
-        self._storage = torch.zeros((steps, count, *environments.observation_shape), dtype=dtype, device=device)
+        distribution, shape = network.distribution, environments.observation_shape
+        dtype = torch.uint8 if environments.observation_dtype == np.uint8 else torch.float32
+        self._storage = torch.zeros((steps, count, *shape), dtype=dtype, device=device)
         self._rows = self._storage.unbind(0)
         # On the CPU the same memory through NumPy; elsewhere a pinned page that each step's rows pass through.
         on_host = device.type == "cpu"
         self._page = np.zeros(0) if on_host else torch.zeros(self._rows[0].shape, dtype=dtype, pin_memory=True).numpy()
         self._host = self._storage.numpy() if on_host else None
         self._actions = torch.zeros((steps, count, *distribution.action_shape), dtype=distribution.action_dtype).numpy()
-        self._log_probs, self._values = (np.zeros((steps, count), np.float32) for _ in range(2))
-        self._rewards = np.zeros((steps, count), np.float32)
+        self._log_probs, self._values, self._rewards = (np.zeros((steps, count), np.float32) for _ in range(3))
         self._terminated, self._truncated = (np.zeros((steps, count), np.bool_) for _ in range(2))
-        self._bounds = None
-        if isinstance(environments.actions, Continuous):
-            bounds = environments.actions
+        self._bounds: tuple[Array, ...] = ()
+        if isinstance(bounds := environments.actions, Continuous):
             self._bounds = (np.array(bounds.low, np.float32), np.array(bounds.high, np.float32))
         self._rng = generator(config.seed, "actions")
-        shape = environments.observation_shape
         self.normalize_observations = ObservationNormalizer(shape) if config.normalize_observations else None
-        normalize = config.normalize_rewards
-        self.normalize_rewards = RewardNormalizer(count, config.discount) if normalize else None
+        self.normalize_rewards = RewardNormalizer(count, config.discount) if config.normalize_rewards else None
         self._restarted_at = -1
         self._taken: list[Array] = []
         self._observations: Array = np.zeros(0)
@@ -230,18 +124,17 @@ class Collector:
 
     def collect(self) -> Rollout:
         """Collect one rollout with the network's present parameters."""
+        steps, count = self._rewards.shape
         self._actor.refresh()
-        noise = self._network.distribution.noise(self._rng, self._config.rollout_length, self._config.environments)
+        noise = self._network.distribution.noise(self._rng, steps, count)
         finals: list[Array] = []
         episode_returns: list[float] = []
         episode_lengths: list[int] = []
-        started, environment_seconds, values_given = time.perf_counter(), 0.0, True
-        for step in range(self._config.rollout_length):
+        started, environment_seconds = time.perf_counter(), 0.0
+        for step in range(steps):
             decision = self._actor.act(self._store(step, self._observations), noise[step])
             self._actions[step], self._log_probs[step] = decision.actions, decision.log_probs
-            if decision.values is None:
-                values_given = False
-            else:
+            if decision.values is not None:
                 self._values[step] = decision.values
             before = time.perf_counter()
             result = self._environments.step(self._bounded(self._actions[step]))
@@ -261,9 +154,22 @@ class Collector:
                 self.normalize_observations.update(self._observations)
         self._taken.append(self._actions.copy())
         self.recent_returns.extend(episode_returns)
-        inference_seconds = time.perf_counter() - started - environment_seconds
-        return self._finish(finals, values_given, tuple(episode_returns), tuple(episode_lengths),
-                            environment_seconds, inference_seconds)  # fmt: skip
+        advantages = self._advantages(finals, values_given=decision.values is not None)
+        returns = advantages + self._values
+        return Rollout(
+            self._storage.flatten(0, 1),
+            self._to_device(self._actions),
+            self._to_device(self._log_probs),
+            self._to_device(self._values),
+            self._to_device(advantages),
+            self._to_device(returns),
+            float(returns.mean(dtype=np.float64)),
+            tuple(episode_returns),
+            tuple(episode_lengths),
+            environment_seconds,
+            time.perf_counter() - started - environment_seconds,
+            count,
+        )
 
     def _store(self, step: int, observations: Array) -> Tensor:
         """Write the (normalised) observations into the storage, once; return them where the network is."""
@@ -278,7 +184,7 @@ class Collector:
         return self._rows[step]
 
     def _bounded(self, actions: Array) -> Array:
-        if self._bounds is None:
+        if not self._bounds:
             return actions
         low, high = self._bounds
         return np.minimum(np.maximum(actions, low), high)  # np.clip costs more than both on so few numbers
@@ -288,14 +194,10 @@ class Collector:
         chunks = [self._network.values(rows) for rows in torch.split(observations, VALUE_CHUNK)]
         return torch.cat(chunks).cpu().numpy()
 
-    def _finish(
-        self, finals: list[Array], values_given: bool, episode_returns: tuple[float, ...],
-        episode_lengths: tuple[int, ...], environment_seconds: float, inference_seconds: float,
-    ) -> Rollout:  # fmt: skip
-        """Bootstrap, normalise rewards, compute advantages, and flatten."""
-        started = time.perf_counter()
-        config, flat = self._config, self._storage.flatten(0, 1)
-        if flat.is_floating_point() and not bool(torch.isfinite(flat).all()):
+    def _advantages(self, finals: list[Array], *, values_given: bool) -> Floats:
+        """Bootstrap, normalise rewards, and return advantages."""
+        config, observations = self._config, self._storage.flatten(0, 1)
+        if observations.is_floating_point() and not bool(torch.isfinite(observations).all()):
             raise ValueError(f"{config.env} gave observations that are not finite numbers; the run stops here")
         if not np.isfinite(self._rewards).all():
             step, which = np.argwhere(~np.isfinite(self._rewards))[0].tolist()
@@ -304,7 +206,7 @@ class Collector:
                 f"environment {which + 1} of {config.environments}; rewards must be finite numbers, the run stops here"
             )
         if not values_given:
-            self._values[:] = self._values_of(flat).reshape(self._values.shape)
+            self._values[:] = self._values_of(observations).reshape(self._values.shape)
         extra = np.concatenate([self._observations, *(final[None] for final in finals)])
         if self.normalize_observations is not None:
             extra = self.normalize_observations(extra).astype(np.float32)
@@ -315,23 +217,7 @@ class Collector:
         next_values[self._truncated] = 0.0 if config.time_limit_ends else bootstrap[config.environments :]
         done = self._terminated | self._truncated
         rewards = self._rewards if self.normalize_rewards is None else self.normalize_rewards(self._rewards, done)
-        advantages = gae(rewards, self._values, next_values, done, config.discount, config.gae_coefficient)
-        returns = advantages + self._values
-        inference_seconds += time.perf_counter() - started
-        return Rollout(
-            flat,
-            self._to_device(self._actions),
-            self._to_device(self._log_probs),
-            self._to_device(self._values),
-            self._to_device(advantages),
-            self._to_device(returns),
-            float(returns.mean(dtype=np.float64)),
-            episode_returns,
-            episode_lengths,
-            environment_seconds,
-            inference_seconds,
-            config.environments,
-        )
+        return gae(rewards, self._values, next_values, done, config.discount, config.gae_coefficient)
 
     def _to_device(self, column: Array) -> Tensor:
         return torch.from_numpy(column).flatten(0, 1).to(self._device)
@@ -345,9 +231,8 @@ class Collector:
         arrays = {"taken": np.stack(self._taken) if self._taken else np.zeros((0, *self._actions.shape))}
         arrays |= {"episode_return": self._episode_return, "episode_length": self._episode_length}
         arrays |= {"recent_returns": np.array(self.recent_returns, np.float64)}
-        for name, part in (("observations", self.normalize_observations), ("rewards", self.normalize_rewards)):
-            if part is not None:
-                arrays |= {f"normalize_{name}/{key}": value for key, value in part.state().items()}
+        for name, part in self._normalizers():
+            arrays |= {f"{name}/{key}": value for key, value in part.state().items()}
         return {"restarted_at": self._restarted_at, "rng": self._rng.bit_generator.state}, arrays
 
     def load(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
@@ -364,7 +249,15 @@ class Collector:
         self._rng.bit_generator.state = values["rng"]
         self._episode_return, self._episode_length = arrays["episode_return"], arrays["episode_length"]
         self.recent_returns = deque(arrays["recent_returns"].tolist(), maxlen=100)
-        for name, part in (("observations", self.normalize_observations), ("rewards", self.normalize_rewards)):
-            if part is not None:
-                prefix = f"normalize_{name}/"
-                part.load({key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)})
+        for name, part in self._normalizers():
+            part.load(arrays_of(name, arrays))
+
+    def _normalizers(self) -> list[tuple[str, RunningMoments]]:
+        parts = {"observations": self.normalize_observations, "rewards": self.normalize_rewards}
+        return [(f"normalize_{name}", part) for name, part in parts.items() if part is not None]
+
+
+def arrays_of(part: str, arrays: dict[str, Array]) -> dict[str, Array]:
+    """Return the arrays of a part of a saved state, which are named part/name, by their own names."""
+    prefix = f"{part}/"
+    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}

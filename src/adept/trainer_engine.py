@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from statistics import fmean
 from typing import Any, ClassVar
 
 import torch
@@ -20,44 +19,20 @@ from adept.engine import Engine
 from adept.envs.base import Array
 from adept.hindsight.estimates import time_groups
 from adept.hindsight.evaluation import LENGTHS, CriticRows, Feedback, Rows
-from adept.rollout import Rollout
+from adept.rollout import Rollout, arrays_of
 from adept.rules import Settings
 from adept.schedulers import Scheduler, make_scheduler
 from adept.seeding import stream_seed
 
 
-class LearnerWeights:
-    """A learner's parameters, one flat vector, as an evaluator copies and exchanges them."""
-
-    def __init__(self, learner: Learner) -> None:
-        self._learner = learner
-
-    def copy(self) -> Tensor:
-        """Return a copy of the present parameters."""
-        return self._learner.parameters()
-
-    def current(self) -> AbstractContextManager[None]:
-        """Leave the present parameters in place: a learner's forward passes change nothing."""
-        return nullcontext()
-
-    def at(self, copied: Tensor) -> AbstractContextManager[None]:
-        """Put other parameters in place for a while."""
-        return self._learner.at(copied)
-
-    def interpolate(self, start: Tensor, share: float) -> AbstractContextManager[None]:
-        """Put start + share·(present - start) in place for a while."""
-        return self._learner.at(start + share * (self._learner.parameters() - start))
-
-
 def preset_settings(config: Config, epochs: int, learning_rate: float) -> Settings:
     """Return the settings of a configuration for `epochs` epochs at a learning rate."""
-    augmentation = config.augmentation if ALGORITHMS[config.algo].augmentations else None
     return Settings(
         epochs,
         learning_rate=learning_rate,
         clip_range=config.clip_range,
         entropy_coefficient=config.entropy_coefficient,
-        augmentation=augmentation,
+        augmentation=config.augmentation if ALGORITHMS[config.algo].augmentations else None,
     )
 
 
@@ -83,7 +58,7 @@ class TrainerEngine(Engine):
         super().__init__(
             rule, gains_every=interval if config.monitor else 0, rows=rows, every_slope=False, seed=config.seed
         )
-        self.attach(max(config.choices), LearnerWeights(learner), config.learning_rate)
+        self.attach(max(config.choices), learner, config.learning_rate)
         self._config, self._learner = config, learner
         self._measures = config.monitor or rule.needs_slope
         self._augmentations = ALGORITHMS[config.algo].augmentations
@@ -124,16 +99,14 @@ class TrainerEngine(Engine):
         if self._config.reward_source == "gae-return":
             return rollout.mean_return
         returns = rollout.episode_returns
-        return math.fsum(returns) / len(returns) if returns else None
+        return fmean(returns) if returns else None
 
     def _rows(self, rollout: Rollout) -> Rows:
-        rows = self.choose_rows(self._config.batch_size)
-        whole = len(rows) == self._config.batch_size
-        chosen = None if whole else torch.from_numpy(rows).to(rollout.returns.device)
-
-        def column(values: Tensor) -> Array:
-            found: Array = values.cpu().numpy()
-            return found if whole else found[rows]
+        config = self._config
+        rows = self.choose_rows(config.batch_size)
+        chosen = None if len(rows) == config.batch_size else torch.from_numpy(rows).to(rollout.returns.device)
+        columns = (rollout.advantages, rollout.log_probs, rollout.values)
+        advantages, deployed, deployed_values = (column.cpu().numpy()[rows] for column in columns)
 
         def log_probs() -> Tensor:
             self.policy_passes += 1
@@ -143,15 +116,9 @@ class TrainerEngine(Engine):
             self.values_passes += 1
             return self._learner.values(rollout, chosen)
 
-        advantages = column(rollout.advantages)
-        return Rows(
-            log_probs,
-            advantages,
-            time_groups(self._config.rollout_length, self._config.environments)[rows],
-            column(rollout.log_probs),
-            rollout.explained_variance,
-            CriticRows(values, column(rollout.values), advantages),
-        )
+        groups = time_groups(config.rollout_length, config.environments)[rows]
+        critic = CriticRows(values, deployed_values, advantages)
+        return Rows(log_probs, advantages, groups, deployed, rollout.explained_variance, critic)
 
     def _evaluate(self, rows: Rows | None, *, wanted: bool) -> Feedback | None:
         started = time.perf_counter()
@@ -183,11 +150,12 @@ class TrainerEngine(Engine):
             bandit = self.augmentation_scheduler.state_dict()
             values["augmenter"] = {"augmentation": self._augmentation, "scheduler": bandit}
         arrays: dict[str, Array] = {}
-        for key, copied in self._copied():
+        copies = self._copies()
+        for key, copied in copies.items():
             with self._learner.at(copied):
                 for name, parameter in self._learner.network.named_parameters():
                     arrays[f"{key}/network/{name}"] = parameter.detach().cpu().numpy().copy()
-        return {**values, "copied": [key for key, _ in self._copied()]}, arrays
+        return {**values, "copied": list(copies)}, arrays
 
     def load(self, values: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Continue from a saved state, of whichever learner."""
@@ -198,16 +166,17 @@ class TrainerEngine(Engine):
             self._augmentation = values["augmenter"]["augmentation"]
         assert self._evaluator is not None
         for key in values["copied"]:
-            named = {name.removeprefix(f"{key}/"): each for name, each in arrays.items() if name.startswith(f"{key}/")}
             with self._learner.at(self._learner.parameters()):
-                load_network(self._learner.network, named)
+                load_network(self._learner.network, arrays_of(key, arrays))
                 copied = self._learner.parameters()
             if key == "start":
                 self._evaluator.start = copied
             else:
                 self._evaluator.marked[int(key)] = copied
 
-    def _copied(self) -> Iterator[tuple[str, Tensor]]:
-        if self._evaluator is not None and self._evaluator.start is not None:
-            yield "start", self._evaluator.start
-            yield from ((str(epoch), copied) for epoch, copied in self._evaluator.marked.items())
+    def _copies(self) -> dict[str, Tensor]:
+        """Return the parameters before the last update and after its marked epochs, if the next rollout needs them."""
+        if self._evaluator is None or self._evaluator.start is None:
+            return {}
+        marked = {str(epoch): copied for epoch, copied in self._evaluator.marked.items()}
+        return {"start": self._evaluator.start, **marked}

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ from adept.fast.actors import fast_actor
 from adept.fast.gradients import fast_gradients
 from adept.flops import forward_flops, policy_flops, values_flops
 from adept.networks import Actor, TorchActor, make_network
-from adept.rollout import Collector, Rollout
+from adept.rollout import Collector, Rollout, arrays_of
 from adept.rules import Settings
 from adept.seeding import stream_seed
 from adept.trainer_engine import TrainerEngine
@@ -58,24 +59,10 @@ class Update:
         self.made.append(epoch)
         self.kept.append(epoch)
 
-    def undo(self, factor: float | None) -> None:
-        """Drop the last epoch, which is tried again at another learning rate; with None the update ends with it."""
-        self.undone = factor is None
-        if factor is not None:
-            self.kept.pop()
-            self._scale(factor)
-
-    def restart(self, factor: float) -> None:
-        """Drop all epochs, which are made again at another learning rate."""
-        self.kept, self.undone = [], False
-        self._scale(factor)
-
-    def rest(self) -> Settings:
-        """Return the settings of the epochs that are left."""
-        return replace(self.settings, epochs=self.settings.epochs - len(self.kept))
-
-    def _scale(self, factor: float) -> None:
-        made = self.settings
+    def again(self, factor: float, *, keep: int) -> None:
+        """Drop all epochs but the first ones; the others are made again at another learning rate."""
+        del self.kept[keep:]
+        self.undone, made = False, self.settings
         own_scale, own_rate = made.critic_lr_scale, made.critic_learning_rate
         self.settings = replace(
             made,
@@ -84,11 +71,6 @@ class Update:
             learning_rate=made.learning_rate * factor,
             critic_learning_rate=None if own_rate is None else own_rate * factor,
         )
-
-    @property
-    def last(self) -> Epoch:
-        """The last epoch, undone or not."""
-        return self.kept[-1]
 
 
 class Trainer:
@@ -116,6 +98,8 @@ class Trainer:
         self.iteration = 0
         self._totals = dict.fromkeys(("episodes", "gradient_steps", "flops", "monitor_flops"), 0)
         self._seconds = {"seconds": 0.0, "processor_seconds": 0.0}
+        self._parts: dict[str, Any] = {"collector": self.collector, "learner": self.learner, "engine": self.engine}
+        """those that have a state of their own"""
 
     def __iter__(self) -> Iterator[Record]:
         """Run the iterations that remain, yielding the record of each."""
@@ -131,15 +115,18 @@ class Trainer:
             self._count(rollout, update.made)
             self._seconds["seconds"] += updated - started
             self._seconds["processor_seconds"] += time.process_time() - spent
+            columns = self.engine.columns()
+            if "monitor_seconds" in columns:
+                columns["monitor_flops"] = self._totals["monitor_flops"]
             yield {
-                **self._progress(rollout, update.settings, update.made),
+                **self._progress(rollout, update),
                 **metrics,
                 "flops": self._totals["flops"],
                 **self._seconds,
                 "environment_seconds": rollout.environment_seconds,
                 "inference_seconds": rollout.inference_seconds,
                 "update_seconds": updated - collected - self.engine.monitor_seconds,
-                **self._measured(),
+                **columns,
             }
 
     def _count(self, rollout: Rollout, epochs: list[Epoch]) -> None:
@@ -156,19 +143,14 @@ class Trainer:
         self._totals["monitor_flops"] += monitoring
         self._totals["flops"] += self.forward_flops * passes + monitoring
 
-    def _measured(self) -> Record:
-        """Return the engine's columns, and the FLOPs of evaluating updates where those are evaluated."""
-        columns = self.engine.columns()
-        return {**columns, "monitor_flops": self._totals["monitor_flops"]} if "monitor_seconds" in columns else columns
-
-    def _progress(self, rollout: Rollout, settings: Settings, epochs: list[Epoch]) -> Record:
+    def _progress(self, rollout: Rollout, update: Update) -> Record:
         """Return where the run stands, and how it does."""
         reward = self.engine.reward(rollout)
         return {
             "iteration": self.iteration,
             "step": self.iteration * self.config.batch_size,
-            "epochs": settings.epochs,
-            "epochs_done": len(epochs),
+            "epochs": update.settings.epochs,
+            "epochs_done": len(update.made),
             "gradient_steps": self._totals["gradient_steps"],
             "reward": math.nan if reward is None else reward,
             "gae_return": rollout.mean_return,
@@ -177,7 +159,7 @@ class Trainer:
             "episodes": self._totals["episodes"],
             "score": _mean(tuple(self.collector.recent_returns)),
             "explained_variance": rollout.explained_variance,
-            "learning_rate": epochs[-1].learning_rate,
+            "learning_rate": update.made[-1].learning_rate,
         }
 
     def _update(self, rollout: Rollout, settings: Settings) -> Update:
@@ -193,13 +175,13 @@ class Trainer:
             for rule in self.stopping:
                 rows = rule.start(self.learner, rows, settings, seed)
             self._attempt(rows, update)
-            factor = self.engine.repeat(update.last["approx_kl"])
+            factor = self.engine.repeat(update.kept[-1]["approx_kl"])
             if factor is None or start is None:
                 break
             self.learner.restore(start)
-            update.restart(factor)
+            update.again(factor, keep=0)
         self.engine.settings = update.settings
-        last = update.last
+        last = update.kept[-1]
         kl, clipped = last["approx_kl"], last["clip_fraction"]
         self.engine.finished(last.index, kl=kl, clip_fraction=clipped, undone=update.undone)
         return update
@@ -214,10 +196,12 @@ class Trainer:
                 if self.engine.stops(epoch["approx_kl"]):
                     self.learner.restore(before)
                     factor = self.engine.rule.retry(epoch["approx_kl"])
-                    update.undo(factor)
                     if factor is None:
+                        update.undone = True
                         return
-                    epochs = self.learner.epochs(rollout, update.rest(), self.engine.rule)
+                    update.again(factor, keep=len(update.kept) - 1)
+                    left = replace(update.settings, epochs=update.settings.epochs - len(update.kept))
+                    epochs = self.learner.epochs(rollout, left, self.engine.rule)
                     continue
                 before = self.learner.snapshot()
             self.engine.mark(epoch.index)
@@ -230,17 +214,13 @@ class Trainer:
         asked = {rule.metric for rule in self.stopping}
         return {name: value for name, value in metrics.items() if name != "ratio_deviation" or name in asked}
 
-    def _parts(self) -> dict[str, Any]:
-        """Return the parts that have a state of their own."""
-        return {"collector": self.collector, "learner": self.learner, "engine": self.engine}
-
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return everything that the rest of the run depends on, as JSON-safe values and named arrays."""
         values: dict[str, Any] = {"iteration": self.iteration, **self._totals, **self._seconds}
         if math.isnan(values["processor_seconds"]):
             values["processor_seconds"] = None
         values["loss"], arrays = self.loss.state()
-        for name, part in self._parts().items():
+        for name, part in self._parts.items():
             values[name], own = part.state()
             arrays |= {f"{name}/{key}": value for key, value in own.items()}
         return values, arrays
@@ -250,10 +230,8 @@ class Trainer:
         if "engine" not in values:
             raise ValueError("this checkpoint is of an earlier version of ADEPT; continue it with that, or start again")
         self.loss.load(values.get("loss", {}), arrays)
-        for name, part in self._parts().items():
-            prefix = f"{name}/"
-            own = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
-            part.load(values[name], own)
+        for name, part in self._parts.items():
+            part.load(values[name], arrays_of(name, arrays))
         self.iteration = values["iteration"]
         self._totals = {name: values[name] for name in self._totals}
         spent = values.get("processor_seconds")  # older runs did not count it
@@ -277,4 +255,4 @@ def pick_device(name: str) -> torch.device:
 
 
 def _mean(values: tuple[float, ...] | tuple[int, ...]) -> float:
-    return math.fsum(values) / len(values) if values else math.nan
+    return fmean(values) if values else math.nan

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
@@ -128,15 +129,13 @@ class Epoch(Mapping[str, float]):
     ) -> None:  # fmt: skip
         self.index, self.gradient_steps, self.rows = index, gradient_steps, rows
         self.names, self.means, self.learning_rate = names, means, learning_rate
-        self._read: dict[str, float] | None = None
 
+    @cached_property
     def _metrics(self) -> dict[str, float]:
-        if self._read is None:
-            self._read = dict(zip(self.names, self.means.tolist(), strict=True))
-        return self._read
+        return dict(zip(self.names, self.means.tolist(), strict=True))
 
     def __getitem__(self, name: str) -> float:
-        return self._metrics()[name]
+        return self._metrics[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
@@ -155,7 +154,10 @@ class Snapshot(NamedTuple):
 
 
 class Learner:
-    """Update a network from rollouts. Its state is complete between two epochs: the caller may stop there."""
+    """Update a network from rollouts. Its state is complete between two epochs: the caller may stop there.
+
+    Its parameters are the `adept.hindsight.weights.Weights` that an evaluator copies and exchanges.
+    """
 
     def __init__(self, config: Config, gradients: Gradients) -> None:
         self.network, self.gradients, self._adam = gradients.network, gradients, gradients.adam
@@ -199,6 +201,12 @@ class Learner:
         """Return a copy of the parameters as one vector."""
         return self._adam.values.clone()
 
+    copy = parameters
+
+    def current(self) -> AbstractContextManager[None]:
+        """Leave the present parameters in place: forward passes change nothing."""
+        return nullcontext()
+
     @contextmanager
     def at(self, parameters: Tensor) -> Iterator[None]:
         """Give the network other parameters inside a `with` block, and its own back at the end, bit for bit."""
@@ -208,6 +216,10 @@ class Learner:
             yield
         finally:
             self._adam.values.copy_(own)
+
+    def interpolate(self, start: Tensor, share: float) -> AbstractContextManager[None]:
+        """Give the network start + share·(present - start) inside a `with` block."""
+        return self.at(start + share * (self._adam.values - start))
 
     def snapshot(self) -> Snapshot:
         """Return copies of the parameters and of Adam's state."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,21 +44,11 @@ class Targets(NamedTuple):
     costs: Floats
 
 
-class Policy(Protocol):
-    """A family of distributions on top of the actor's outputs, which are (outputs, rows)."""
-
-    def forward(self, outputs: Floats, actions: Array) -> tuple[Floats, Floats]:
-        """Return the log-probability of each action, and the entropy of each row or the one of all."""
-
-    def backward(self, by_log_prob: Floats, by_entropy: float) -> Floats:
-        """Return the gradient of the outputs from those of each log-probability and of every entropy."""
-
-
 class CategoricalPolicy:
-    """Outputs are logits: ∂ ln p(a)/∂z = 1ₐ - p and ∂H/∂z = -p·(ln p + H)."""
+    """Outputs, which are (outputs, rows), are logits: ∂ ln p(a)/∂z = 1ₐ - p and ∂H/∂z = -p·(ln p + H)."""
 
     def forward(self, outputs: Floats, actions: Array) -> tuple[Floats, Floats]:
-        """Return log softmax at the actions, and -Σ p·ln p."""
+        """Return the log-probability of each action, log softmax, and the entropy of each row, -Σ p·ln p."""
         shifted = outputs - outputs.max(0)
         weights = np.exp(shifted)
         total = weights.sum(0)
@@ -68,7 +58,7 @@ class CategoricalPolicy:
         return self._log[self._taken], self._entropy
 
     def backward(self, by_log_prob: Floats, by_entropy: float) -> Floats:
-        """Return the gradient of the logits."""
+        """Return the gradient of the logits from those of each log-probability and of every entropy."""
         gradient: Floats = ((self._log + self._entropy) * -by_entropy - by_log_prob) * self._p
         gradient[self._taken] += by_log_prob
         return gradient
@@ -107,7 +97,7 @@ class Surrogate:
     def __init__(self, config: Config, network: ActorCritic, rows: int) -> None:
         self._config, self._share = config, 1 / rows
         log_std = network.heads.log_std
-        self._policy: Policy = CategoricalPolicy() if log_std is None else GaussianPolicy(log_std)
+        self._policy = CategoricalPolicy() if log_std is None else GaussianPolicy(log_std)
         self._per_row = torch.empty(len(METRICS), rows).numpy()
         self.metrics = torch.empty(len(METRICS))
 

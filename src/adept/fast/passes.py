@@ -9,11 +9,11 @@ their `.grad`, which must be allocated.
 from __future__ import annotations
 
 import math
-from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from numpy.lib.stride_tricks import sliding_window_view
 from torch import Tensor, nn
 
 from adept.config import Execution
@@ -22,7 +22,6 @@ from adept.networks import ActorCritic
 # The sweeps that autograd itself makes, into given memory: the gradient where x > 0; the gradient times 1 - y².
 _relu_backward = torch.ops.aten.threshold_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input
-
 
 GRAIN = 8
 """Rows that are computed once, whose number varies, are filled up to a multiple of this."""
@@ -34,10 +33,9 @@ def by_hand(network: ActorCritic, execution: Execution) -> bool:
     return execution.fast and network.small and exact
 
 
-def pass_where_positive(gradient: Tensor, x: Tensor, out: Tensor) -> Tensor:
+def pass_where_positive(gradient: Tensor, x: Tensor, out: Tensor) -> None:
     """Write the gradient where x > 0, and 0 elsewhere."""
     _relu_backward(gradient, x, 0, grad_input=out)
-    return out
 
 
 class Dense:
@@ -99,13 +97,7 @@ class Convolution:
         (height, width), channels = size, layer.in_channels
         self.size = (height - 1, width - 1)
         places = self.size[0] * self.size[1]
-        self.cells = torch.tensor(
-            [
-                (channel * height + y + down) * width + x + right
-                for channel, down, right in product(range(channels), range(2), range(2))
-                for y, x in product(range(height - 1), range(width - 1))
-            ]
-        )
+        self.cells = torch.from_numpy(patches(channels, size).ravel())
         self.dense = Dense(layer, places * rows)
         self.patches = torch.empty(len(self.cells), rows)
         self.input_gradient = torch.empty(channels * height * width, rows)
@@ -125,6 +117,12 @@ class Convolution:
         return self.input_gradient.zero_().index_add_(0, self.cells, by_patch.view_as(self.patches))
 
 
+def patches(channels: int, size: tuple[int, int]) -> npt.NDArray[np.int64]:
+    """Return the cell of (channels · height · width) under each of 2×2 places of a kernel, by channel and position."""
+    cells = np.arange(channels * size[0] * size[1]).reshape(channels, *size)
+    return sliding_window_view(cells, (2, 2), (1, 2)).transpose(0, 3, 4, 1, 2)
+
+
 class PooledConvolution:
     """relu and 2×2 max-pool of a 2×2 convolution of data, images being (channels · cells, rows).
 
@@ -135,17 +133,12 @@ class PooledConvolution:
 
     def __init__(self, layer: nn.Conv2d, rows: int, size: tuple[int, int]) -> None:
         assert layer.bias is not None
-        (height, width), channels, outputs, pair = size, layer.in_channels, layer.out_channels, range(2)
-        self.size = ((height - 1) // 2, (width - 1) // 2)
-        windows = self.size[0] * self.size[1]
-        self.cells = torch.tensor(
-            [
-                (channel * height + 2 * y + below + down) * width + 2 * x + beside + right
-                for channel, down, right in product(range(channels), pair, pair)
-                for below, beside in product(pair, pair)
-                for y, x in product(range(self.size[0]), range(self.size[1]))
-            ]
-        )
+        channels, outputs = layer.in_channels, layer.out_channels
+        self.size = height, width = (size[0] - 1) // 2, (size[1] - 1) // 2
+        windows = height * width
+        # By channel and place under the kernel, then by place under the window (axes 4 and 6), then by window.
+        cells = patches(channels, size)[..., : 2 * height, : 2 * width].reshape(channels, 2, 2, height, 2, width, 2)
+        self.cells = torch.from_numpy(cells.transpose(0, 1, 2, 4, 6, 3, 5).ravel())
         self.weight, self.bias = layer.weight.detach().flatten(1), layer.bias.detach().unsqueeze(1)
         self.weight_gradient = None if layer.weight.grad is None else layer.weight.grad.flatten(1)
         self.bias_gradient = layer.bias.grad
@@ -273,10 +266,8 @@ class DistinctPasses(Passes):
 
     def backward(self, actor: Tensor, critic: Tensor) -> None:
         """Add up the gradients of equal rows, and set those of all layers."""
-        super().backward(*(self._added(gradient) for gradient in (actor, critic)))
-
-    def _added(self, gradient: Tensor) -> Tensor:
-        return torch.zeros(len(gradient), self._rows).index_add_(1, self._inverse, gradient)
+        sums = (torch.zeros(len(each), self._rows).index_add_(1, self._inverse, each) for each in (actor, critic))
+        super().backward(*sums)
 
 
 def row_bytes(rows: Tensor) -> list[bytes]:

@@ -20,7 +20,7 @@ from adept.envs.base import Continuous
 from adept.envs.checked import CheckedEnvironments
 from adept.extras import require
 from adept.networks import TorchActor, make_network
-from adept.rollout import ObservationNormalizer
+from adept.normalization import ObservationNormalizer
 from adept.runs.checkpoints import load_checkpoint
 from adept.runs.imports import import_trusted, named_environments
 from adept.runs.records import read_config

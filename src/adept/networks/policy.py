@@ -1,9 +1,8 @@
-"""Policies: distributions over actions, actor-critic networks (the paper's and Atari's), and actors that run them."""
+"""Policies: distributions over actions, the actor-critic network, and the actor that runs it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -11,11 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from adept.envs.base import ActionSpace, Array, Discrete
-
-HIDDEN_GAIN = math.sqrt(2)
-POLICY_GAIN = 0.01
-VALUE_GAIN = 1.0
+from adept.envs.base import Array
 
 
 class Categorical:
@@ -103,11 +98,6 @@ network acts alike.
 """
 
 
-def distribution_for(actions: ActionSpace) -> ActionDistribution:
-    """Return the family of distributions that fits an action space."""
-    return Categorical(actions.n) if isinstance(actions, Discrete) else DiagonalGaussian(len(actions.low))
-
-
 class ActorCritic(nn.Module):
     """Give the parameters of the action distribution and the value of each observation."""
 
@@ -124,9 +114,14 @@ class ActorCritic(nn.Module):
     uniform_encoder: ClassVar[bool] = False
     """whether all layers but the heads start from uniform numbers within ±1/√fan-in instead of orthogonal weights"""
 
+    def encode(self, observations: Tensor) -> Tensor:
+        """Return what both heads start from."""
+        return self.encoder(observations.to(next(self.parameters()).dtype))  # type: ignore[no-any-return]
+
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         """Return (rows, parameters of the distribution) and (rows,) values."""
-        raise NotImplementedError
+        features = self.encode(observations)
+        return self.heads.policy(features), self.heads.value(features)
 
     def values(self, observations: Tensor) -> Tensor:
         """Return the values alone; cheaper where actor and critic share nothing."""
@@ -163,121 +158,6 @@ class Heads(nn.Module):
         return self.critic(features).squeeze(-1)  # type: ignore[no-any-return]
 
 
-class Residual(nn.Module):
-    """x + conv(relu(conv(relu(x))))."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.first = nn.Conv2d(channels, channels, 3, padding=1)
-        self.second = nn.Conv2d(channels, channels, 3, padding=1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the sum of the input and its two convolutions."""
-        return x + self.second(torch.relu(self.first(torch.relu(x))))  # type: ignore[no-any-return]
-
-
-class ImageNetwork(ActorCritic):
-    """An encoder of uint8 images, which are divided by 255, and a dense layer of features for both heads."""
-
-    def __init__(self, distribution: ActionDistribution, encoder: nn.Sequential, encoded: int, features: int) -> None:
-        super().__init__()
-        self.distribution, self.encoder = distribution, encoder
-        self.features = nn.Linear(encoded, features)
-        actor = nn.Sequential(nn.Linear(features, distribution.outputs))
-        self.heads = Heads(distribution, actor, nn.Sequential(nn.Linear(features, 1)))
-
-    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
-        """Return policy parameters and values of uint8 images."""
-        images = observations.to(dtype=self.features.weight.dtype, memory_format=torch.channels_last) / 255.0
-        features = torch.relu(self.features(self.encoder(images)))
-        return self.heads.policy(features), self.heads.value(features)
-
-
-class ImpalaNetwork(ImageNetwork):
-    """IMPALA-CNN: three blocks of conv 3×3, max-pool 3/2 and two residual parts (16, 32, 32 channels), then 256."""
-
-    rows_at_once = 64
-    uniform_encoder = True
-    widths: ClassVar[tuple[int, ...]] = (16, 32, 32)
-    residuals: ClassVar[int] = 2
-
-    def __init__(self, shape: tuple[int, ...], distribution: ActionDistribution) -> None:
-        channels, height, width = shape
-        blocks: list[nn.Module] = []
-        for output in self.widths:
-            blocks += [nn.Conv2d(channels, output, 3, padding=1), nn.MaxPool2d(3, 2, padding=1)]
-            blocks += [Residual(output) for _ in range(self.residuals)]
-            channels, height, width = output, (height + 1) // 2, (width + 1) // 2
-        encoder = nn.Sequential(*blocks, nn.ReLU(), nn.Flatten())
-        super().__init__(distribution, encoder, channels * height * width, 256)
-
-
-class SmallImpalaNetwork(ImpalaNetwork):
-    """IMPALA-CNN with half of the channels and one residual part per block, for CPUs. Ours, not the paper's."""
-
-    widths: ClassVar[tuple[int, ...]] = (8, 16, 16)
-    residuals: ClassVar[int] = 1
-
-
-class Bfloat16ImpalaNetwork(SmallImpalaNetwork):
-    """The small IMPALA-CNN with layers computed in bfloat16; parameters and what it returns stay float32.
-
-    Worth it on processors that multiply bfloat16 (AVX512_BF16, AMX): others convert, and are slower with it.
-    """
-
-    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
-        """Return policy parameters and values of uint8 images."""
-        with torch.autocast(observations.device.type, torch.bfloat16):
-            parameters, values = super().forward(observations)
-        return parameters.float(), values.float()
-
-
-class NatureNetwork(ImageNetwork):
-    """The CNN of Mnih et al. (2015), as PPO uses it on Atari: conv 8/4 to 32, 4/2 to 64, 3/1 to 64, then 512."""
-
-    def __init__(self, shape: tuple[int, ...], distribution: ActionDistribution) -> None:
-        channels, height, width = shape
-        if min(height, width) < 36:
-            raise ValueError(f"the nature network needs images of at least 36 × 36 pixels, got {height} × {width}")
-        encoder = nn.Sequential(
-            nn.Conv2d(channels, 32, 8, 4), nn.ReLU(),
-            nn.Conv2d(32, 64, 4, 2), nn.ReLU(),
-            nn.Conv2d(64, 64, 3, 1), nn.ReLU(), nn.Flatten(),
-        )  # fmt: skip
-        height, width = ((((size - 8) // 4 + 1) - 4) // 2 + 1 - 2 for size in (height, width))
-        super().__init__(distribution, encoder, 64 * height * width, 512)
-
-
-class MiniGridNetwork(ActorCritic):
-    """Conv 2×2 to 16, max-pool 2, conv 2×2 to 32, conv 2×2 to 64, then actor and critic of 64 tanh units each.
-
-    Observations are the raw cell numbers of the 7×7 view, not scaled.
-    """
-
-    small = True
-    repeats = True
-
-    def __init__(self, shape: tuple[int, ...], distribution: ActionDistribution) -> None:
-        super().__init__()
-        self.distribution = distribution
-        channels, height, width = shape
-        if min(height, width) < 7:
-            raise ValueError(f"the minigrid network needs views of at least 7 × 7 cells, got {height} × {width}")
-        self.encoder = nn.Sequential(
-            nn.Conv2d(channels, 16, 2), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Conv2d(16, 32, 2), nn.ReLU(),
-            nn.Conv2d(32, 64, 2), nn.ReLU(), nn.Flatten(),
-        )  # fmt: skip
-        size = 64 * ((height - 1) // 2 - 2) * ((width - 1) // 2 - 2)
-        actor = nn.Sequential(nn.Linear(size, 64), nn.Tanh(), nn.Linear(64, distribution.outputs))
-        self.heads = Heads(distribution, actor, nn.Sequential(nn.Linear(size, 64), nn.Tanh(), nn.Linear(64, 1)))
-
-    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
-        """Return policy parameters and values of cell numbers."""
-        features = self.encoder(observations.to(next(self.parameters()).dtype))
-        return self.heads.policy(features), self.heads.value(features)
-
-
 class MlpNetwork(ActorCritic):
     """Actor and critic of two layers of 64 tanh units each, sharing nothing."""
 
@@ -295,61 +175,13 @@ class MlpNetwork(ActorCritic):
 
         self.heads = Heads(distribution, tower(distribution.outputs), tower(1))
 
-    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
-        """Return policy parameters and values of vectors."""
-        return self.policy(observations), self.values(observations)
-
     def values(self, observations: Tensor) -> Tensor:
         """Return the critic's values."""
-        return self.heads.value(observations.to(torch.get_default_dtype()))
+        return self.heads.value(self.encode(observations))
 
     def policy(self, observations: Tensor) -> Tensor:
         """Return the actor's parameters."""
-        return self.heads.policy(observations.to(torch.get_default_dtype()))
-
-
-NETWORKS: dict[str, Callable[[tuple[int, ...], ActionDistribution], ActorCritic]] = {
-    "impala": ImpalaNetwork,
-    "impala-small": SmallImpalaNetwork,
-    "impala-small-bf16": Bfloat16ImpalaNetwork,
-    "nature": NatureNetwork,
-    "minigrid": MiniGridNetwork,
-    "mlp": MlpNetwork,
-}
-
-
-def make_network(name: str, shape: tuple[int, ...], actions: ActionSpace, seed: int) -> ActorCritic:
-    """Build a network with orthogonal weights, fixed by the seed; auto goes by the observations' shape."""
-    if name == "auto":
-        name = "impala" if len(shape) == 3 else "mlp"
-    if name != "mlp" and len(shape) != 3:
-        raise ValueError(f"the network {name!r} takes images, but observations have the shape {shape}; use mlp")
-    with torch.random.fork_rng(devices=[]):  # modules draw their first weights from the global generator
-        network = NETWORKS[name](shape, distribution_for(actions))
-    initialize(network, torch.Generator().manual_seed(seed))
-    return network
-
-
-def initialize(network: ActorCritic, generator: torch.Generator) -> None:
-    """Set orthogonal weights and zero biases: gain √2, but 0.01 for the policy's last layer and 1 for the value's.
-
-    As in the reference single-file PPO for Procgen, the IMPALA encoder has no normalisation to tame orthogonal
-    weights in its residual sums, and starts from uniform numbers within ±1/√fan-in.
-    """
-    heads = network.heads
-    gains = {heads.actor[-1]: POLICY_GAIN, heads.critic[-1]: VALUE_GAIN}
-    inside_heads = set(heads.modules())
-    for module in network.modules():
-        if not isinstance(module, nn.Conv2d | nn.Linear):
-            continue
-        assert module.bias is not None
-        if network.uniform_encoder and module not in inside_heads:
-            bound = 1 / math.sqrt(module.weight[0].numel())
-            nn.init.uniform_(module.weight, -bound, bound, generator=generator)
-            nn.init.uniform_(module.bias, -bound, bound, generator=generator)
-        else:
-            nn.init.orthogonal_(module.weight, gains.get(module, HIDDEN_GAIN), generator=generator)
-            nn.init.zeros_(module.bias)
+        return self.heads.policy(self.encode(observations))
 
 
 class Decision(NamedTuple):
