@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from adept.commands.flops import accounting
 from adept.envs.base import Discrete
-from adept.flops import forward_flops, paper_forward_macs, policy_flops, values_flops
+from adept.flops import paper_forward_macs, pass_flops
 from adept.networks import NETWORKS, ActorCritic, make_network
 from adept.presets import preset
 from adept.runs.panel import Progress, plain_line
@@ -31,31 +31,34 @@ def test_forward_pass_of_impala_by_hand():
         inputs = output
     assert macs == 30_081_024
     macs += 32 * 8 * 8 * 256 + 256 * 15 + 256
-    assert forward_flops(impala(), (3, 64, 64)) == 2 * macs == 61_218_816
+    assert pass_flops(impala(), (3, 64, 64)).whole == 2 * macs == 61_218_816
 
 
 def test_the_papers_count_is_that_of_the_linear_layers():
     assert paper_forward_macs(impala()) == 2048 * 256 + 256 * 15 + 256 * 1 == 528_384
     mlp = make_network("mlp", (4,), Discrete(2), 0)
     assert paper_forward_macs(mlp) == (4 * 64 + 64 * 64 + 64 * 2) + (4 * 64 + 64 * 64 + 64)
-    assert forward_flops(mlp, (4,)) == 2 * paper_forward_macs(mlp)
+    assert pass_flops(mlp, (4,)).whole == 2 * paper_forward_macs(mlp)
 
 
 def test_passes_of_the_policy_or_the_critic_alone():
     mlp = make_network("mlp", (4,), Discrete(2), 0)
-    assert policy_flops(mlp, (4,)) == 2 * (4 * 64 + 64 * 64 + 64 * 2)
-    assert values_flops(mlp, (4,)) == 2 * (4 * 64 + 64 * 64 + 64)
-    assert values_flops(impala(), (3, 64, 64)) == forward_flops(impala(), (3, 64, 64))  # the layers are shared
+    _, policy, values = pass_flops(mlp, (4,))
+    assert policy == 2 * (4 * 64 + 64 * 64 + 64 * 2)
+    assert values == 2 * (4 * 64 + 64 * 64 + 64)
+    shared = pass_flops(impala(), (3, 64, 64))
+    assert shared.values == shared.policy == shared.whole
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_network_counts_as_pytorch_counts_it(name):
     shape = {"mlp": (4,), "minigrid": (3, 7, 7), "nature": (4, 84, 84)}.get(name, (3, 64, 64))
     network = make_network(name, shape, Discrete(5), 0)
-    for count, call in ((forward_flops, network), (policy_flops, network.policy), (values_flops, network.values)):
+    counts = pass_flops(network, shape)
+    for count, call in zip(counts, (network, network.policy, network.values), strict=True):
         with torch.no_grad(), FlopCounterMode(display=False) as counter:
             call(torch.zeros((1, *shape)))
-        assert count(network, shape) == counter.get_total_flops() > 0
+        assert count == counter.get_total_flops() > 0
 
 
 def test_a_start_does_not_load_pytorchs_compiler():

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -13,27 +12,22 @@ from adept.envs import make_environments
 from adept.networks import ActorCritic, make_network
 
 
-def forward_flops(network: ActorCritic, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> int:
-    """Return the FLOPs of one forward pass of one observation, two per multiply-accumulate."""
-    return _counted(network, network, shape, dtype)
+class PassFlops(NamedTuple):
+    """FLOPs of one forward pass of one observation, two per multiply-accumulate."""
+
+    whole: int
+    policy: int
+    """of the policy alone"""
+    values: int
+    """of the critic alone"""
 
 
-def policy_flops(network: ActorCritic, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> int:
-    """Return the FLOPs of one forward pass of the policy alone."""
-    return _counted(network, network.policy, shape, dtype)
-
-
-def values_flops(network: ActorCritic, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> int:
-    """Return the FLOPs of one forward pass of the critic alone."""
-    return _counted(network, network.values, shape, dtype)
-
-
-def _counted(network: ActorCritic, call: Callable[[Tensor], Any], shape: tuple[int, ...], dtype: torch.dtype) -> int:
-    """Add up the layers that a call passes through.
+def pass_flops(network: ActorCritic, shape: tuple[int, ...]) -> PassFlops:
+    """Add up the layers that a forward pass goes through.
 
     PyTorch's FlopCounterMode counts the same, but loads its compiler for that, which takes a second at every start.
     """
-    flops = 0
+    flops, row = 0, torch.zeros((1, *shape), device=next(network.parameters()).device)
 
     def count(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         nonlocal flops
@@ -42,14 +36,15 @@ def _counted(network: ActorCritic, call: Callable[[Tensor], Any], shape: tuple[i
 
     layers = [module for module in network.modules() if isinstance(module, nn.Linear | nn.Conv2d)]
     hooks = [layer.register_forward_hook(count) for layer in layers]
-    device = next(network.parameters()).device
-    try:
+    counts = []
+    for call in (network, network.policy, network.values):
+        flops = 0
         with torch.no_grad():
-            call(torch.zeros((1, *shape), dtype=dtype, device=device))
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return flops
+            call(row)
+        counts.append(flops)
+    for hook in hooks:
+        hook.remove()
+    return PassFlops(*counts)
 
 
 def paper_forward_macs(network: ActorCritic) -> int:

@@ -22,7 +22,7 @@ from adept.envs.base import Array
 from adept.envs.checked import CheckedEnvironments
 from adept.fast.actors import fast_actor
 from adept.fast.gradients import fast_gradients
-from adept.flops import forward_flops, policy_flops, values_flops
+from adept.flops import pass_flops
 from adept.networks import Actor, TorchActor, make_network
 from adept.rollout import Collector, Rollout, arrays_of
 from adept.rules import Settings
@@ -85,8 +85,7 @@ class Trainer:
         shape = self.environments.observation_shape
         seed = stream_seed(config.seed, "network")
         network = make_network(config.network, shape, self.environments.actions, seed)
-        self.forward_flops, self.policy_flops = forward_flops(network, shape), policy_flops(network, shape)
-        self.values_flops = values_flops(network, shape)
+        self.forward_flops, self.policy_flops, self.values_flops = pass_flops(network, shape)
         self.network = network.to(self.device)
         self.loss = ALGORITHMS[config.algo].make_loss(config, shape, self.device)
         gradients = fast_gradients(config, self.network, self.execution)

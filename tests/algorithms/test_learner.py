@@ -9,27 +9,15 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from adept.algorithms.autograd import Autograd
 from adept.algorithms.learner import Epoch, Learner, mean_metrics
-from adept.algorithms.ppo import PPO
 from adept.config import Config
-from adept.fast.gradients import ByHand
 from adept.networks import ActorCritic
 from adept.rules import Settings
-from tests.fast.cases import make_case, make_config, make_rollout
+from tests.fast.cases import both, make_case, make_config, make_rollout
 
-CPU = torch.device("cpu")
 PLAN = Settings(epochs=3, learning_rate=1e-3, clip_range=0.2, entropy_coefficient=0.01)
 Maker = Callable[[ActorCritic, Config], Learner]
 
-both = pytest.mark.parametrize(
-    "make",
-    [
-        lambda network, config: Learner(config, Autograd(config, network, PPO(config, (), CPU))),
-        lambda network, config: Learner(config, ByHand(config, network)),
-    ],
-    ids=["autograd", "by-hand"],
-)
 cases = pytest.mark.parametrize("case", ["mlp-gaussian", "minigrid-categorical", "minigrid-gaussian"])
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,25 +11,15 @@ import numpy as np
 import pytest
 import torch
 
-from adept.algorithms.autograd import Autograd
 from adept.algorithms.learner import Learner
-from adept.algorithms.ppo import PPO
-from adept.config import Config, Execution
+from adept.config import Execution
 from adept.engine import Engine
-from adept.fast.gradients import ByHand
-from adept.networks import ActorCritic
 from adept.rules import RULES, AdamRel, KLRate, KLRateMinibatch, Settings, make_rule
 from adept.rules.minibatch import MinibatchRate
 from adept.training import Trainer
-from tests.fast.cases import make_case, make_config, make_rollout
+from tests.fast.cases import MAKERS, both, make_case, make_config, make_rollout
 
-CPU = torch.device("cpu")
 WITHIN_UPDATES = sorted(name for name, cls in RULES.items() if cls.adapts_minibatches or cls.resets_steps)
-MAKERS: dict[str, Callable[[ActorCritic, Config], Learner]] = {
-    "autograd": lambda network, config: Learner(config, Autograd(config, network, PPO(config, (), CPU))),
-    "by-hand": lambda network, config: Learner(config, ByHand(config, network)),
-}
-both = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 RATE = 1e-3
 PLAN = Settings(epochs=2, learning_rate=RATE, clip_range=0.2, entropy_coefficient=0.01)
 

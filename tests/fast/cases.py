@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
+from adept.algorithms.autograd import Autograd
+from adept.algorithms.learner import Learner
+from adept.algorithms.ppo import PPO
 from adept.config import Config
 from adept.envs.base import ActionSpace, Continuous, Discrete
+from adept.fast.gradients import ByHand
 from adept.networks import ActorCritic, make_network
 from adept.rollout import Rollout
 
@@ -18,6 +23,18 @@ CASES: dict[str, tuple[str, tuple[int, ...], ActionSpace]] = {
     "minigrid-wide": ("minigrid", (3, 9, 12), Discrete(3)),
 }
 """Network, shape of observations and actions by name."""
+
+
+def reference_learner(network: ActorCritic, config: Config) -> Learner:
+    return Learner(config, Autograd(config, network, PPO(config, (), torch.device("cpu"))))
+
+
+def fast_learner(network: ActorCritic, config: Config) -> Learner:
+    return Learner(config, ByHand(config, network))
+
+
+MAKERS = {"autograd": reference_learner, "by-hand": fast_learner}
+both = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 
 
 def make_config(**settings: object) -> Config:

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from adept.algorithms.autograd import Autograd
 from adept.algorithms.learner import Learner, mean_metrics
-from adept.algorithms.ppo import PPO
 from adept.config import Config, Execution
 from adept.fast.actors import fast_actor
 from adept.fast.gradients import ByHand, fast_gradients
@@ -19,9 +17,8 @@ from adept.presets import preset
 from adept.rollout import Rollout
 from adept.rules import Settings
 from adept.training import Trainer
-from tests.fast.cases import CASES, make_case, make_config, make_rollout
+from tests.fast.cases import CASES, both, fast_learner, make_case, make_config, make_rollout, reference_learner
 
-CPU = torch.device("cpu")
 SAME = {"rtol": 0.0, "atol": 1e-9}
 """What separates two ways to the same update in float64: tens of gradient steps of the `double` fixture.
 
@@ -29,16 +26,7 @@ A gradient is a sum of at most some thousand products, so wrong by at most 1e3 �
 turns that into at most learning rate / ε = 1e-3 / 1e-5 as much. Twenty-four steps: 24 · 100 · 0.5e-13 ≈ 1e-10.
 """
 
-
 Maker = Callable[[ActorCritic, Config], Learner]
-
-
-def reference_learner(network: ActorCritic, config: Config) -> Learner:
-    return Learner(config, Autograd(config, network, PPO(config, (), CPU)))
-
-
-def fast_learner(network: ActorCritic, config: Config) -> Learner:
-    return Learner(config, ByHand(config, network))
 
 
 def update(learner: Learner, rollout: Rollout, epochs: int, critic: float | None = None) -> dict[str, float]:
@@ -64,7 +52,7 @@ def test_updates_equal_the_reference(case: str, critic: float | None) -> None:
 
 @pytest.mark.usefixtures("double")
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("make", [reference_learner, fast_learner])
+@both
 def test_a_learning_rate_of_its_own_moves_the_critic_alone(case: str, make: Maker) -> None:
     """With a rate of 0 for all the rest, only the critic moves; with 0 for the critic, all but it."""
     config, network = make_config(), make_case(case)

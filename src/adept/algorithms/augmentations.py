@@ -15,23 +15,11 @@ or goes through NumPy, and draws from the global generators; here one tensor ope
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Final
 
 import torch
 from torch import Tensor
-
-__all__ = [
-    "AUGMENTATIONS",
-    "Augmentation",
-    "color_jitter",
-    "crop",
-    "cutout",
-    "cutout_color",
-    "flip",
-    "grayscale",
-    "random_conv",
-    "rotate",
-]
 
 Augmentation = Callable[[Tensor, torch.Generator], Tensor]
 
@@ -43,12 +31,32 @@ LUMA: Final = (0.299, 0.587, 0.114)  # ITU-R BT.601 weights of red, green and bl
 CHUNK: Final = 32  # images worked on at once on a CPU: their float copy fits in the second-level cache
 
 
+AUGMENTATIONS: Final[dict[str, Augmentation]] = {}
+
+
+def _augmentation(augment: Augmentation) -> Augmentation:
+    """Enter an augmentation into the table, under its name with hyphens; what it is given is checked."""
+
+    @wraps(augment)
+    def checked(images: Tensor, generator: torch.Generator) -> Tensor:
+        if images.ndim != 4 or images.shape[1] != 3 or not (images.dtype == torch.uint8 or images.is_floating_point()):
+            raise ValueError(
+                f"got images of shape {tuple(images.shape)} and {images.dtype}, expected (N, 3, H, W) in uint8 "
+                "(0..255) or floating point (0..1); put the three colour channels second and convert other integers "
+                "to uint8"
+            )
+        return augment(images, generator)
+
+    AUGMENTATIONS[augment.__name__.replace("_", "-")] = checked
+    return checked
+
+
+@_augmentation
 def crop(images: Tensor, generator: torch.Generator) -> Tensor:
     """Extend each image by 12 copies of its border pixels on every side and cut a random window of its own size.
 
     The window's corner is uniform over the 25 × 25 places it can have.
     """
-    _check(images)
     count, _, height, width = images.shape
     rows = _integers((count,), 2 * CROP_PADDING + 1, generator, images.device) - CROP_PADDING
     columns = _integers((count,), 2 * CROP_PADDING + 1, generator, images.device) - CROP_PADDING
@@ -57,6 +65,7 @@ def crop(images: Tensor, generator: torch.Generator) -> Tensor:
     return _move_pixels(images, lambda part: (from_row[part, :, None] * width + from_column[part, None]).flatten(1))
 
 
+@_augmentation
 def random_conv(images: Tensor, generator: torch.Generator) -> Tensor:
     """Convolve each image with a 3×3 kernel of its own, from 3 to 3 channels, zero padding, no bias.
 
@@ -68,7 +77,6 @@ def random_conv(images: Tensor, generator: torch.Generator) -> Tensor:
     than 0..1: y' = ½ + (y − (max y + min y)/2) / max(1, max y − min y). Clipping alone would turn about one
     image in eight wholly black, and uint8 images have no other values.
     """
-    _check(images)
     kernels = torch.randn((len(images), 3, 3, 3, 3), generator=generator, device=generator.device)
     kernels = kernels.mul_((2 / (27 + 27)) ** 0.5).to(images.device, non_blocking=True)
 
@@ -81,6 +89,7 @@ def random_conv(images: Tensor, generator: torch.Generator) -> Tensor:
     return _in_chunks(images, convolve)
 
 
+@_augmentation
 def color_jitter(images: Tensor, generator: torch.Generator) -> Tensor:
     """Change brightness, contrast, saturation and hue of each image by random amounts.
 
@@ -92,7 +101,6 @@ def color_jitter(images: Tensor, generator: torch.Generator) -> Tensor:
     Deviation: auto-drac multiplies the hue's shift by 255/360, a mixture of two units, which leaves ±0.35 of the
     circle where the published setting is 0.5.
     """
-    _check(images)
     count, device = len(images), images.device
     brightness, contrast, saturation = (
         _uniform((count, 1, 1), 1 - JITTER, 1 + JITTER, generator, device) for _ in range(3)
@@ -109,9 +117,9 @@ def color_jitter(images: Tensor, generator: torch.Generator) -> Tensor:
     return _in_chunks(images, jitter)
 
 
+@_augmentation
 def rotate(images: Tensor, generator: torch.Generator) -> Tensor:
     """Turn each image counter-clockwise by 0, 90, 180 or 270 degrees, with equal chances."""
-    _check(images)
     count, _, height, width = images.shape
     if height != width:
         raise ValueError(f"rotate got images of {height}×{width} pixels, expected square ones; crop or pad them first")
@@ -121,13 +129,13 @@ def rotate(images: Tensor, generator: torch.Generator) -> Tensor:
     return _move_pixels(images, lambda part: turned[turns[part]])
 
 
+@_augmentation
 def flip(images: Tensor, generator: torch.Generator) -> Tensor:
     """Mirror each image left to right with probability ½.
 
     Deviation: auto-drac's flip exchanges top and bottom (it flips axis 2 of N, C, H, W). The mirror images of
     Procgen's levels are levels like others; upside down, its platform games are not.
     """
-    _check(images)
     mirrored = _integers((len(images),), 2, generator, images.device)
     result = torch.empty_like(images)
     for part in _chunks(images):
@@ -138,13 +146,13 @@ def flip(images: Tensor, generator: torch.Generator) -> Tensor:
     return result
 
 
+@_augmentation
 def cutout(images: Tensor, generator: torch.Generator) -> Tensor:
     """Paint a black box over each image; its sides are uniform over 7..21 pixels, its place over the image.
 
     Deviation: auto-drac puts the corner at (12, 24) plus the box's own sides, so that a size has one place and
     the left 31 columns are never covered. Here the place is free, and the box lies wholly inside the image.
     """
-    _check(images)
     rows, columns = _boxes(images, generator)
     result = torch.empty_like(images)
     for part in _chunks(images):
@@ -152,13 +160,13 @@ def cutout(images: Tensor, generator: torch.Generator) -> Tensor:
     return result
 
 
+@_augmentation
 def cutout_color(images: Tensor, generator: torch.Generator) -> Tensor:
     """Paint a box over each image, as `cutout`, in a colour uniform over the 256³ colours.
 
     Deviation: auto-drac's colours are in 0..1 for the first minibatch and in 0..254 from then on, on images that
     stay in 0..1. Here they are on the images' scale.
     """
-    _check(images)
     rows, columns = _boxes(images, generator)
     colours = _integers((len(images), 3, 1, 1), 256, generator, images.device)
     colours = (colours / 255 if images.is_floating_point() else colours).to(images.dtype)
@@ -169,12 +177,12 @@ def cutout_color(images: Tensor, generator: torch.Generator) -> Tensor:
     return result
 
 
+@_augmentation
 def grayscale(images: Tensor, generator: torch.Generator) -> Tensor:
     """Replace all three channels of every image by its luma, 0.299 R + 0.587 G + 0.114 B.
 
     As in auto-drac this happens to every image and leaves nothing to chance: the generator is not used.
     """
-    _check(images)
     del generator
 
     def luma(pixels: Tensor, part: slice, top: float) -> Tensor:
@@ -183,18 +191,6 @@ def grayscale(images: Tensor, generator: torch.Generator) -> Tensor:
         return (LUMA[0] * red + LUMA[1] * green + LUMA[2] * blue).unsqueeze(1)
 
     return _in_chunks(images, luma)
-
-
-AUGMENTATIONS: Final[dict[str, Augmentation]] = {
-    "crop": crop,
-    "random-conv": random_conv,
-    "color-jitter": color_jitter,
-    "rotate": rotate,
-    "flip": flip,
-    "cutout": cutout,
-    "cutout-color": cutout_color,
-    "grayscale": grayscale,
-}
 
 
 def grouped_convolution(images: Tensor, kernels: Tensor) -> Tensor:
@@ -255,14 +251,6 @@ def adjust_hsv(pixels: Tensor, hue: Tensor, saturation: Tensor, value: Tensor, t
         ramp = (sixths - centre).abs_().clamp_(1, 2)
         torch.add(start, ramp.mul_(new_chroma), alpha=sign, out=result[:, channel])
     return result
-
-
-def _check(images: Tensor) -> None:
-    if images.ndim != 4 or images.shape[1] != 3 or not (images.dtype == torch.uint8 or images.is_floating_point()):
-        raise ValueError(
-            f"got images of shape {tuple(images.shape)} and {images.dtype}, expected (N, 3, H, W) in uint8 (0..255) "
-            "or floating point (0..1); put the three colour channels second and convert other integers to uint8"
-        )
 
 
 def _integers(shape: tuple[int, ...], below: int, generator: torch.Generator, device: torch.device) -> Tensor:

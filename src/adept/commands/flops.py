@@ -54,12 +54,12 @@ def flops(options: FlopsOptions) -> dict[str, Any]:
 
 def accounting(config: Config) -> dict[str, Any]:
     """Return the compute of a configuration as one JSON-safe object; docs/studies.md explains its numbers."""
-    from adept.flops import build_network, forward_flops, paper_forward_macs, policy_flops, values_flops
+    from adept.flops import build_network, paper_forward_macs, pass_flops
 
     network, shape = build_network(config)
-    forward, arms = forward_flops(network, shape), config.choices
+    (forward, policy, values), arms = pass_flops(network, shape), config.choices
     policy_rows, critic_rows = measured_passes(config)
-    monitoring = policy_rows * policy_flops(network, shape) + critic_rows * values_flops(network, shape)
+    monitoring = policy_rows * policy + critic_rows * values
     result: dict[str, Any] = {
         "env": config.env,
         "algo": config.algo,

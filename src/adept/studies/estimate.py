@@ -140,10 +140,9 @@ def _passes(config: Config) -> Passes | None:
     if named_environments(config):  # an estimate imports nothing that a file names
         return None
     try:
-        from adept.flops import build_network, forward_flops, policy_flops, values_flops
+        from adept.flops import build_network, pass_flops
 
-        built = build_network(config)
-        return Passes(forward_flops(*built), policy_flops(*built), values_flops(*built))
+        return Passes(*pass_flops(*build_network(config)))
     except MissingExtra:
         return None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,12 +12,12 @@ if TYPE_CHECKING:
     from adept.rules import Settings
 
 
-class StoppingRule(ABC):
+class StoppingRule:
     """Decide after each epoch of an update whether it was the last."""
 
     allowed: ClassVar[str] = "a number > 0"
     metric: ClassVar[str | None] = None
-    """metric of an epoch that the rule compares with its limit, if it is of that kind"""
+    """metric of an epoch above whose limit the update ends; a rule without one has a `stop` of its own"""
 
     def __init__(self, limit: float) -> None:
         if not self._allows(limit):
@@ -37,6 +36,7 @@ class StoppingRule(ABC):
         self.forward_rows = 0
         return rollout
 
-    @abstractmethod
     def stop(self, epoch: Mapping[str, float]) -> bool:
         """Return whether the update ends after this epoch, given its metrics."""
+        assert self.metric is not None
+        return epoch[self.metric] > self.limit

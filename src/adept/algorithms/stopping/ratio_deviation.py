@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from adept.algorithms.stopping.base import StoppingRule
 
 
@@ -15,7 +13,3 @@ class RatioDeviation(StoppingRule):
     """
 
     metric = "ratio_deviation"
-
-    def stop(self, epoch: Mapping[str, float]) -> bool:
-        """Return whether the epoch's mean deviation of the ratio from 1 is above the limit."""
-        return epoch["ratio_deviation"] > self.limit

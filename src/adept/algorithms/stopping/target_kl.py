@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from adept.algorithms.stopping.base import StoppingRule
 
 
@@ -14,7 +12,3 @@ class TargetKL(StoppingRule):
     """
 
     metric = "approx_kl"
-
-    def stop(self, epoch: Mapping[str, float]) -> bool:
-        """Return whether the epoch's KL estimate is above the limit."""
-        return epoch["approx_kl"] > self.limit
