@@ -68,5 +68,8 @@ def test_a_device_that_is_not_here_is_refused() -> None:
         with pytest.raises(ValueError, match="'cuda' cannot be used here"):
             pick_device("cuda")
         assert pick_device("auto") == torch.device("cpu")
+    assert pick_device("auto").type in ("cpu", "cuda")
+    with pytest.raises(ValueError, match="'cuda:99' cannot be used here"):
+        pick_device("cuda:99")
     with pytest.raises(ValueError, match="'meta' cannot be used here"):
         pick_device("meta")

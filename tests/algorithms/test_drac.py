@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 
-from adept import cost
 from adept.algorithms import ALGORITHMS
 from adept.algorithms.augmentations import AUGMENTATIONS
 from adept.algorithms.autograd import Minibatch
@@ -78,10 +77,8 @@ def test_gradient_equals_finite_differences_of_the_formula_and_the_plain_side_ha
 
 @pytest.mark.parametrize("actions", [Discrete(4), Continuous((-1.0, -1.0), (1.0, 1.0))])
 def test_loss_is_ppo_plus_the_weighted_regularizer_with_two_forward_passes(actions: Any) -> None:
-    config, plan = (
-        small(),
-        Settings(1, learning_rate=1e-3, clip_range=0.2, entropy_coefficient=0.01, augmentation="flip"),
-    )
+    config = small()
+    plan = Settings(1, learning_rate=1e-3, clip_range=0.2, entropy_coefficient=0.01, augmentation="flip")
     network = make_network("impala", (3, 64, 64), actions, 0)
     torch.manual_seed(0)
     images = torch.randint(0, 256, (6, 3, 64, 64), dtype=torch.uint8)
@@ -148,13 +145,6 @@ def test_two_bandits_run_side_by_side_and_a_resumed_run_is_the_same(tmp_path: Pa
     assert cut is not None
     assert whole[0]["engine"]["augmenter"] == cut[0]["engine"]["augmenter"]
     assert all((whole[1][name] == cut[1][name]).all() for name in whole[1])
-
-
-def test_flops_include_the_augmented_passes() -> None:
-    ppo, drac = small(algo="ppo"), small()
-    # (8+1)·2 forward rows; per epoch 16 rows forward and backward, three forwards' worth, twice for DrAC.
-    assert cost.iteration(ppo, 2) == 18 + 3 * 16 * 2
-    assert cost.iteration(drac, 2) == 18 + 3 * 16 * 2 * 2
 
 
 @pytest.mark.slow

@@ -97,7 +97,7 @@ class Convolution:
         (height, width), channels = size, layer.in_channels
         self.size = (height - 1, width - 1)
         places = self.size[0] * self.size[1]
-        self.cells = torch.from_numpy(patches(channels, size).ravel())
+        self.cells = torch.from_numpy(patches(channels, size).flatten())
         self.dense = Dense(layer, places * rows)
         self.patches = torch.empty(len(self.cells), rows)
         self.input_gradient = torch.empty(channels * height * width, rows)
@@ -138,7 +138,7 @@ class PooledConvolution:
         windows = height * width
         # By channel and place under the kernel, then by place under the window (axes 4 and 6), then by window.
         cells = patches(channels, size)[..., : 2 * height, : 2 * width].reshape(channels, 2, 2, height, 2, width, 2)
-        self.cells = torch.from_numpy(cells.transpose(0, 1, 2, 4, 6, 3, 5).ravel())
+        self.cells = torch.from_numpy(cells.transpose(0, 1, 2, 4, 6, 3, 5).flatten())
         self.weight, self.bias = layer.weight.detach().flatten(1), layer.bias.detach().unsqueeze(1)
         self.weight_gradient = None if layer.weight.grad is None else layer.weight.grad.flatten(1)
         self.bias_gradient = layer.bias.grad

@@ -9,13 +9,7 @@ import torch
 from torch import nn
 
 from adept.envs.base import ActionSpace, Discrete
-from adept.networks.images import (
-    Bfloat16ImpalaNetwork,
-    ImpalaNetwork,
-    MiniGridNetwork,
-    NatureNetwork,
-    SmallImpalaNetwork,
-)
+from adept.networks import images
 from adept.networks.policy import (
     ActionDistribution,
     Actor,
@@ -34,11 +28,11 @@ __all__ = [
 ]  # fmt: skip
 
 NETWORKS: dict[str, Callable[[tuple[int, ...], ActionDistribution], ActorCritic]] = {
-    "impala": ImpalaNetwork,
-    "impala-small": SmallImpalaNetwork,
-    "impala-small-bf16": Bfloat16ImpalaNetwork,
-    "nature": NatureNetwork,
-    "minigrid": MiniGridNetwork,
+    "impala": images.ImpalaNetwork,
+    "impala-small": images.SmallImpalaNetwork,
+    "impala-small-bf16": images.Bfloat16ImpalaNetwork,
+    "nature": images.NatureNetwork,
+    "minigrid": images.MiniGridNetwork,
     "mlp": MlpNetwork,
 }
 
