@@ -100,13 +100,14 @@ class Convolution:
         self.cells = torch.from_numpy(patches(channels, size).flatten())
         self.dense = Dense(layer, places * rows)
         self.patches = torch.empty(len(self.cells), rows)
+        self.columns = self.patches.view(-1, places * rows)
         self.input_gradient = torch.empty(channels * height * width, rows)
         self.gradient = torch.empty(layer.out_channels, places * rows)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the images of outputs."""
         torch.index_select(x, 0, self.cells, out=self.patches)
-        outputs = self.dense.forward(self.patches.view(len(self.dense.weight.T), -1)).relu_()
+        outputs = self.dense.forward(self.columns).relu_()
         return outputs.view(-1, x.shape[1])
 
     def backward(self, gradient: Tensor) -> Tensor:
@@ -143,17 +144,18 @@ class PooledConvolution:
         self.weight_gradient = None if layer.weight.grad is None else layer.weight.grad.flatten(1)
         self.bias_gradient = layer.bias.grad
         self.patches = torch.empty(len(self.cells), rows)
+        self.columns = self.patches.view(-1, 4 * windows * rows)
         self.slabs = torch.empty(outputs, 4, windows * rows)
         self.winners = torch.empty(outputs, 2, windows * rows)
+        self.pairs, self.pair = (self.slabs[:, :2], self.slabs[:, 2:]), self.winners.unbind(1)
         self.pooled = torch.empty(outputs, windows * rows)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the pooled images."""
-        slabs, winners = self.slabs, self.winners
         torch.index_select(x, 0, self.cells, out=self.patches)
-        torch.mm(self.weight, self.patches.view(len(self.weight.T), -1), out=slabs.flatten(1))
-        torch.maximum(slabs[:, :2], slabs[:, 2:], out=winners)
-        torch.maximum(winners[:, 0], winners[:, 1], out=self.pooled).add_(self.bias).relu_()
+        torch.mm(self.weight, self.columns, out=self.slabs.flatten(1))
+        torch.maximum(*self.pairs, out=self.winners)
+        torch.maximum(*self.pair, out=self.pooled).add_(self.bias).relu_()
         return self.pooled.view(-1, x.shape[1])
 
     def backward(self, gradient: Tensor) -> None:
@@ -165,9 +167,9 @@ class PooledConvolution:
         gradient = gradient.view_as(self.pooled)
         pass_where_positive(gradient, self.pooled, gradient)
         torch.sum(gradient, 1, out=self.bias_gradient)
-        _share(gradient, self.winners[:, 0], self.winners[:, 1])
-        _share(self.winners, self.slabs[:, :2], self.slabs[:, 2:])
-        torch.mm(self.slabs.flatten(1), self.patches.view(len(self.weight.T), -1).T, out=self.weight_gradient)
+        _share(gradient, *self.pair)
+        _share(self.winners, *self.pairs)
+        torch.mm(self.slabs.flatten(1), self.columns.T, out=self.weight_gradient)
 
 
 def _share(gradient: Tensor, one: Tensor, other: Tensor) -> None:
@@ -225,7 +227,7 @@ class Passes:
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the last layers' outputs: the actor's (outputs, rows) and the critic's (1, rows)."""
-        size = self._rows = len(rows)
+        size = self._rows = rows.shape[0]  # len() of a tensor is slow
         if size not in self._passes:
             self._passes[size] = NetworkPass(self._network, self._shape, size)
         return self._passes[size].forward(rows)
