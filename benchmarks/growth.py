@@ -12,7 +12,6 @@ studies.csv beside it, if that has been measured.
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 import multiprocessing
 import resource
@@ -32,8 +31,8 @@ from adept.presets import preset
 from adept.rollout import Rollout
 from adept.rules import Settings
 from adept.training import Trainer, Update
+from benchmarks.tables import RESULTS, read, write
 
-RESULTS = Path(__file__).resolve().parent.parent / "results" / "throughput"
 ENV = "envpool/CartPole-v1"
 ENVIRONMENTS = (1, 4, 16, 64, 256, 1024, 4096)
 ROLLOUT_LENGTHS = (32, 128, 512, 2048, 8192)
@@ -142,20 +141,6 @@ def with_growth(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-def write(path: Path, rows: list[dict[str, Any]]) -> None:
-    names = dict.fromkeys((*rows[0], "exponent"))
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, names, lineterminator="\n")
-        writer.writeheader()
-        for each in rows:
-            writer.writerow({key: f"{value:.4g}" if isinstance(value, float) else value for key, value in each.items()})
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
 def draw(rows: list[dict[str, Any]], studies: list[dict[str, Any]], path: Path) -> None:
     """Draw seconds and memory against each size, with a line of slope 1 through the largest."""
     import matplotlib as mpl
@@ -192,7 +177,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--draw", action="store_true", help="draw the rows there are")
     options = parser.parse_args()
-    path, studies = RESULTS / "growth.csv", RESULTS / "studies.csv"
+    path = RESULTS / "growth.csv"
     if not options.draw:
         torch.set_num_threads(1)
         rows = []
@@ -200,7 +185,7 @@ def main() -> None:
             rows.append(row(*point))
             write(path, with_growth(rows))
             print({key: f"{value:.4g}" if isinstance(value, float) else value for key, value in rows[-1].items()})
-    draw(read(path), read(studies) if studies.exists() else [], RESULTS / "growth.png")
+    draw(read(path), read(RESULTS / "studies.csv"), RESULTS / "growth.png")
 
 
 if __name__ == "__main__":

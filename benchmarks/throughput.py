@@ -1,6 +1,6 @@
 """How fast is it? Whole training loops beside Stable-Baselines3's: same hyperparameters, network and steps.
 
-python benchmarks/throughput.py [--tasks minigrid …] [--repeats 3]    prints the table and writes results/throughput.
+python -m benchmarks.throughput [--tasks minigrid …] [--repeats 3]    prints the table and writes results/throughput.
 Both sides run in turn, iteration by iteration, in one process with one thread of PyTorch. Some iterations make a
 block, and a ratio is the median over the blocks: of whole iterations, and of the updates alone, which do not depend on
 the environments. Beside the clock's ratio stands that of CPU time, which other programs on the machine disturb less.
@@ -12,35 +12,29 @@ unless --no-write is given.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
+import multiprocessing
 import resource
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import reduce
 from importlib import metadata
-from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from adept.algorithms.learner import mean_metrics
+from adept.config import Config, Execution
+from adept.envs import Array, Discrete
+from adept.presets import preset
+from adept.runs.machine import describe
+from adept.schedulers import make_scheduler
+from adept.trainer_engine import preset_settings
+from adept.training import Trainer
+from benchmarks.tables import RESULTS
+from benchmarks.tables import write as write_table
 
-from adept.algorithms.learner import mean_metrics  # noqa: E402
-from adept.config import Config, Execution  # noqa: E402
-from adept.envs import Array, Discrete  # noqa: E402
-from adept.presets import preset  # noqa: E402
-from adept.runs.machine import describe  # noqa: E402
-from adept.schedulers import make_scheduler  # noqa: E402
-from adept.trainer_engine import preset_settings  # noqa: E402
-from adept.training import Trainer  # noqa: E402
-
-RESULTS = ROOT / "results" / "throughput"
 PARTS = ("tasks", "epochs", "memory")
 EXECUTION = Execution(device="cpu")
 
@@ -63,17 +57,8 @@ TASKS = {
 }
 
 
-class Block(NamedTuple):
-    """Seconds by the clock and of the processor, and what parts of them took."""
-
-    clock: float
-    processor: float
-    parts: dict[str, float]
-
-    def plus(self, other: Block) -> Block:
-        """Return both together."""
-        parts = {name: seconds + other.parts[name] for name, seconds in self.parts.items()}
-        return Block(self.clock + other.clock, self.processor + other.processor, parts)
+Seconds = dict[str, float]
+"""By the clock, of the processor, and what parts took by the clock."""
 
 
 def make_config(task: Task) -> Config:
@@ -81,10 +66,10 @@ def make_config(task: Task) -> Config:
     return replace(config, rollout_length=task.rollout_length or config.rollout_length)
 
 
-def timed(work: Callable[[], dict[str, float]]) -> Block:
+def timed(work: Callable[[], Seconds]) -> Seconds:
     clock, processor = time.perf_counter(), time.process_time()
     parts = work()
-    return Block(time.perf_counter() - clock, time.process_time() - processor, parts)
+    return {"clock": time.perf_counter() - clock, "processor": time.process_time() - processor, **parts}
 
 
 class Ours:
@@ -94,7 +79,7 @@ class Ours:
         self.trainer = Trainer(config, EXECUTION)
         self._records = iter(self.trainer)
 
-    def iterate(self) -> dict[str, float]:
+    def iterate(self) -> Seconds:
         """Run one iteration; return the seconds of its parts."""
         record = next(self._records)
         return {name: record[f"{name}_seconds"] for name in ("environment", "inference", "update")}
@@ -121,7 +106,7 @@ class Theirs:
 
         self._model.train = timed_train  # type: ignore[method-assign]
 
-    def iterate(self) -> dict[str, float]:
+    def iterate(self) -> Seconds:
         """Run one iteration; return the seconds of its update."""
         self._updating = 0.0
         self._model.learn(self._rows, reset_num_timesteps=False)
@@ -150,11 +135,11 @@ def environment_alone(trainer: Trainer) -> float:
     return config.batch_size / (time.perf_counter() - started)
 
 
-def in_turn(ours: Ours, theirs: Theirs, iterations: int) -> tuple[Block, Block]:
-    """Run a block of each side, their iterations alternating."""
+def in_turn(ours: Ours, theirs: Theirs, iterations: int) -> tuple[Seconds, Seconds]:
+    """Run a block of each side, their iterations alternating; return the sums of their seconds."""
     pairs = [(timed(ours.iterate), timed(theirs.iterate)) for _ in range(iterations)]
-    one, other = zip(*pairs, strict=True)
-    return reduce(Block.plus, one), reduce(Block.plus, other)
+    mine, other = ({part: sum(each[part] for each in side) for part in side[0]} for side in zip(*pairs, strict=True))
+    return mine, other
 
 
 def measure(task: Task, repeats: int) -> dict[str, Any]:
@@ -172,27 +157,27 @@ def measure(task: Task, repeats: int) -> dict[str, Any]:
     theirs.close()
     mine, other = zip(*blocks, strict=True)
     steps = task.iterations * config.batch_size
-    clock = median(block.clock for block in mine)
-    shares = {name: median(block.parts[name] / block.clock for block in mine) for name in mine[0].parts}
-    ratios = [sb3.clock / own.clock for own, sb3 in blocks]
-    updates = [sb3.parts["update"] / own.parts["update"] for own, sb3 in blocks]
+    clock = median(block["clock"] for block in mine)
+    parts = [part for part in mine[0] if part not in ("clock", "processor")]
+    shares = {part: median(block[part] / block["clock"] for block in mine) for part in parts}
+    ratios = {part: [sb3[part] / own[part] for own, sb3 in blocks] for part in ("clock", "processor", "update")}
     return {
         "env": config.env,
         "size": f"{config.environments} × {config.rollout_length}, minibatch {config.minibatch_size}",
         "epochs": config.epochs,
         "ours": steps / clock,
-        "sb3": steps / median(block.clock for block in other),
-        "ratio": median(ratios),
-        "ratio_lowest": min(ratios),
-        "ratio_highest": max(ratios),
-        "ratio_cpu": median(sb3.processor / own.processor for own, sb3 in blocks),
-        "ratio_update": median(updates),
-        "ratio_update_lowest": min(updates),
-        "ratio_update_highest": max(updates),
+        "sb3": steps / median(block["clock"] for block in other),
+        "ratio": median(ratios["clock"]),
+        "ratio_lowest": min(ratios["clock"]),
+        "ratio_highest": max(ratios["clock"]),
+        "ratio_cpu": median(ratios["processor"]),
+        "ratio_update": median(ratios["update"]),
+        "ratio_update_lowest": min(ratios["update"]),
+        "ratio_update_highest": max(ratios["update"]),
         "target": task.target,
         **{f"share_{name}": share for name, share in shares.items()},
-        "share_rest": median(1 - sum(block.parts.values()) / block.clock for block in mine),
-        "sb3_share_update": median(block.parts["update"] / block.clock for block in other),
+        "share_rest": median(1 - sum(block[part] for part in parts) / block["clock"] for block in mine),
+        "sb3_share_update": median(block["update"] / block["clock"] for block in other),
         "environment_alone": alone,
         "network_alone": steps / (clock * (shares["inference"] + shares["update"])),
         "start_up_seconds": max(start_up - clock / task.iterations, 0.0),
@@ -244,22 +229,11 @@ def seconds_per_decision(calls: int = 5000) -> float:
 
 
 def peak_memory() -> float:
-    """Return the peak of memory, in GB, of a process that trains on Procgen at the paper's size."""
-    command = [sys.executable, str(Path(__file__).resolve()), "--one-procgen-iteration"]
-    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1])
-
-
-def one_procgen_iteration() -> None:
-    config = replace(preset("procgen/bigfish", scheduler="fixed"), epochs=1)
-    trainer = Trainer(config, EXECUTION)
+    """Return the peak of memory, in GB, of this process after one iteration on Procgen at the paper's size."""
+    trainer = Trainer(replace(preset(TASKS["bigfish"].env, scheduler="fixed"), epochs=1), EXECUTION)
     next(iter(trainer))
     trainer.close()
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9)
-
-
-def compared() -> dict[str, Any]:
-    """Return the versions of what ours is compared with."""
-    return {"compared": {name: metadata.version(name) for name in ("stable-baselines3", "minigrid")}}
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
 
 def show(rows: list[dict[str, Any]]) -> None:
@@ -304,17 +278,14 @@ def write(found: dict[str, Any]) -> None:
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / "throughput.json").write_text(json.dumps(found, indent=2) + "\n")
     rows = [{key: value for key, value in row.items() if key != "machine"} for row in found["tasks"]]
-    with (RESULTS / "throughput.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
-        writer.writeheader()
-        for row in rows:
-            writer.writerow({key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()})
+    write_table(RESULTS / "throughput.csv", rows)
 
 
 def measurements(tasks: list[str], repeats: int) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield every row that was asked for, and the part of the table it belongs to."""
     if "bigfish" in tasks:  # first, since a process inherits the peak of the one that starts it
-        yield "memory", {"env": TASKS["bigfish"].env, "peak_gb": peak_memory()}
+        with multiprocessing.get_context("spawn").Pool(1) as process:
+            yield "memory", {"env": TASKS["bigfish"].env, "peak_gb": process.apply(peak_memory)}
     for name in tasks:
         yield "tasks", measure(TASKS[name], repeats)
         if name in ("minigrid", "halfcheetah"):
@@ -326,12 +297,9 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--no-write", action="store_true", help="print only")
-    parser.add_argument("--one-procgen-iteration", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.one_procgen_iteration:
-        one_procgen_iteration()
-        return
-    machine = {**describe(), **compared()}
+    compared = {name: metadata.version(name) for name in ("stable-baselines3", "minigrid")}
+    machine = {**describe(), "compared": compared}
     if machine["dirty"] and not options.no_write:
         raise SystemExit("there are uncommitted changes: commit them first, or add --no-write")
     found = {part: [] for part in PARTS} if options.no_write else read()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from adept.networks import Categorical
 from benchmarks.growth import wide, with_growth
+from benchmarks.rivals.__main__ import interpreter
 from benchmarks.rivals.table import text, verdict
 from benchmarks.rivals.tasks import TASKS
 
@@ -47,6 +51,23 @@ def test_a_task_has_a_table_with_the_fastest_first() -> None:
     assert [line.split(" | ")[1] for line in lines] == ["4,000", "1,000", "800", "400", "250"]
     assert "| 4.00 (3.9 to 4.1) | 1.50 | 1.0 | 2.0 |" in lines[-1]
     assert "## halfcheetah" not in text(ROWS)
+
+
+def test_what_cannot_be_built_is_named_and_what_is_built_is_not_built_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(command: list[str], check: bool) -> None:
+        raise subprocess.CalledProcessError(1, command)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    with pytest.raises(
+        SystemExit, match=r"rejax cannot run: .*rivals-jax could not be built.*constraints/rivals-jax\.txt"
+    ):
+        interpreter("rejax", tmp_path)
+    (tmp_path / "rivals-jax").mkdir()
+    (tmp_path / "rivals-jax" / ".built").touch()
+    assert interpreter("rejax", tmp_path) == tmp_path / "rivals-jax" / "bin" / "python"
+    assert interpreter("ours", tmp_path) == Path(sys.executable)
 
 
 def test_every_side_of_a_task_is_given_whole_minibatches() -> None:

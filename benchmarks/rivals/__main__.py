@@ -13,7 +13,6 @@ environments of their own, which are built from constraints/rivals-*.txt when th
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import os
 import subprocess
@@ -26,9 +25,8 @@ from typing import Any
 from adept.runs.machine import describe
 from benchmarks.rivals.table import text
 from benchmarks.rivals.tasks import TASKS, Task
+from benchmarks.tables import RESULTS, ROOT, read, write
 
-ROOT = Path(__file__).resolve().parents[2]
-RESULTS = ROOT / "results" / "throughput"
 ENVIRONMENTS = {"sb3": "pools", "sbx": "pools", "rlox": "pools", "rlox-rust": "pools", "rejax": "jax"}
 """The environment of each side; the others run with this interpreter."""
 TORCH = "torch==2.13.0"
@@ -81,24 +79,33 @@ def interpreter(side: str, folder: Path) -> Path:
     """Return the interpreter of a side, whose environment is built if need be."""
     if side not in ENVIRONMENTS:
         return Path(sys.executable)
-    name = ENVIRONMENTS[side]
-    packages, place = ROOT / "constraints" / f"rivals-{name}.txt", folder / f"rivals-{name}"
+    name = f"rivals-{ENVIRONMENTS[side]}"
+    packages, place = ROOT / "constraints" / f"{name}.txt", folder / name
     built, python = place / ".built", place / "bin" / "python"
     if not built.exists() or built.stat().st_mtime < packages.stat().st_mtime:
-        subprocess.run([sys.executable, "-m", "venv", "--clear", place], check=True)
-        install = [python, "-m", "pip", "install", "--quiet", "--no-compile"]
+        print(f"building {place} from {packages.relative_to(ROOT)}", flush=True)
+        pip = [python, "-m", "pip", "install", "-qq", "--no-compile"]
+        commands = [[sys.executable, "-m", "venv", "--clear", place], [*pip, "--no-deps", "-r", packages]]
         # PyTorch first and alone: a range among the other requirements could fetch a build for graphics cards.
         if TORCH in packages.read_text(encoding="utf-8"):
-            subprocess.run([*install, TORCH], check=True)
-        subprocess.run([*install, "--no-deps", "-r", packages], check=True)
+            commands.insert(1, [*pip, TORCH])
+        try:
+            for command in commands:
+                subprocess.run(command, check=True)
+        except subprocess.CalledProcessError as error:
+            sides = ", ".join(other for other, needed in ENVIRONMENTS.items() if f"rivals-{needed}" == name)
+            raise SystemExit(
+                f"{sides} cannot run: {place} could not be built, the reason stands above. It needs an index with the"
+                f" versions of {packages.relative_to(ROOT)}, 3 GB, and Python 3.11 (this is {sys.version.split()[0]})"
+            ) from error
         built.touch()
     return python
 
 
-def measure(task: Task, repeats: int, seconds: float, folder: Path) -> Iterator[dict[str, Any]]:
+def measure(task: Task, repeats: int, seconds: float, interpreters: dict[str, Path]) -> Iterator[dict[str, Any]]:
     """Yield a row for every side of a task."""
     processor = max(os.sched_getaffinity(0))
-    sides = [Side(name, task, interpreter(name, folder), processor) for name in ("ours", *task.sides)]
+    sides = [Side(name, task, interpreters[name], processor) for name in ("ours", *task.sides)]
     starts = {side.name: side.started() for side in sides}
     for _ in range(repeats):
         for side in sides:
@@ -129,21 +136,6 @@ def speed(block: dict[str, float], clock: str) -> float:
     return block["steps"] / block[clock]
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def write(path: Path, rows: list[dict[str, Any]]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        for row in rows:
-            writer.writerow({key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()})
-
-
 def main() -> None:
     """Measure and write rows, then the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -154,9 +146,11 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="write the table from the rows there are")
     options = parser.parse_args()
     path = RESULTS / "rivals.csv"
-    machine = describe()
-    for name in () if options.table else options.tasks:
-        found = list(measure(TASKS[name], options.repeats, options.seconds, options.environments.resolve()))
+    machine, tasks, folder = describe(), [] if options.table else options.tasks, options.environments.resolve()
+    sides = {side for name in tasks for side in ("ours", *TASKS[name].sides)}
+    interpreters = {side: interpreter(side, folder) for side in sorted(sides)}  # all are built before any is measured
+    for name in tasks:
+        found = list(measure(TASKS[name], options.repeats, options.seconds, interpreters))
         for row in found:
             row |= {key: machine[key] for key in ("commit", "dirty", "processor", "time")}
         rows = [row for row in read(path) if row["task"] != name] + found

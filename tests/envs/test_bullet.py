@@ -15,9 +15,10 @@ gymnasium = pytest.importorskip("gymnasium")
 pybullet = pytest.importorskip("pybullet")
 pytest.importorskip("pybullet_envs_gymnasium")
 
-from adept.envs import bullet  # noqa: E402 (after the checks for what it needs)
+from adept.config import Config  # noqa: E402 (after the checks for what the robots need)
+from adept.envs import BACKENDS, bullet, make_environments  # noqa: E402
 
-each_robot = pytest.mark.parametrize("robot", bullet.ROBOTS)
+each_robot = pytest.mark.parametrize("robot", BACKENDS["pybullet"].tasks)
 
 
 def physics_of(client: int) -> tuple[Any, ...]:
@@ -38,7 +39,7 @@ def draw_actions(env: Any, steps: int, seed: int, reach: float = 1.0) -> np.ndar
 
 def compare(robot: str, steps: int) -> tuple[int, int]:
     """Step both sides and compare everything; return how many episodes were terminated and truncated."""
-    original, lean = gymnasium.make(f"{robot}BulletEnv-v0"), bullet.make(robot)
+    original, lean = gymnasium.make(f"{robot}BulletEnv-v0"), bullet.Walker(robot)
     expected, _ = original.reset(seed=7)
     observation, _ = lean.reset(seed=7)
     clients = original.unwrapped.physicsClientId, lean._client
@@ -102,7 +103,7 @@ def break_the_physics(client: int) -> None:
     ],
 )
 def test_what_random_steps_seldom_meet(robot: str, provoke: Callable[[int], None], ends: bool) -> None:
-    original, lean = gymnasium.make(f"{robot}BulletEnv-v0", disable_env_checker=True), bullet.make(robot)
+    original, lean = gymnasium.make(f"{robot}BulletEnv-v0", disable_env_checker=True), bullet.Walker(robot)
     action = np.full(lean.action_space.shape, 0.5, np.float32)
     results = []
     for env in (original, lean):
@@ -130,17 +131,17 @@ def trajectory(env: bullet.Walker, seed: int, steps: int = 60) -> list[Any]:
 
 @each_robot
 def test_a_seed_fixes_everything_in_a_fresh_and_in_a_used_environment(robot: str) -> None:
-    env = bullet.make(robot)
+    env = bullet.Walker(robot)
     expected = trajectory(env, seed=3)
     assert trajectory(env, seed=4) != expected
     env.reset()
     assert trajectory(env, seed=3) == expected
-    assert trajectory(bullet.make(robot), seed=3) == expected
+    assert trajectory(bullet.Walker(robot), seed=3) == expected
 
 
 def test_two_environments_do_not_disturb_each_other() -> None:
-    expected = trajectory(bullet.make("Hopper"), seed=3)
-    one, other = bullet.make("Hopper"), bullet.make("Ant")
+    expected = trajectory(bullet.Walker("Hopper"), seed=3)
+    one, other = bullet.Walker("Hopper"), bullet.Walker("Ant")
     actions = draw_actions(one, 60, seed=5)
     other.reset(seed=1)
     seen: list[Any] = [one.reset(seed=3)[0].tolist()]
@@ -159,7 +160,7 @@ def test_two_environments_do_not_disturb_each_other() -> None:
 
 
 def test_the_time_limit_truncates_at_the_registered_step() -> None:
-    env = bullet.make("HalfCheetah")
+    env = bullet.Walker("HalfCheetah")
     env.reset(seed=0)
     still = np.zeros(6, np.float32)
     for _ in range(2):
@@ -169,7 +170,7 @@ def test_the_time_limit_truncates_at_the_registered_step() -> None:
 
 
 def test_an_observation_stays_as_it_was_returned() -> None:
-    env = bullet.make("Hopper")
+    env = bullet.Walker("Hopper")
     first, _ = env.reset(seed=0)
     kept = first.copy()
     second = env.step(np.ones(3, np.float32))[0]
@@ -185,13 +186,13 @@ def test_spaces_are_the_originals() -> None:
         ("Hopper", 15, 3),
         ("Walker2D", 22, 6),
     ]:
-        env = bullet.make(robot)
+        env = bullet.Walker(robot)
         assert env.observation_space.shape == (observations,)
         assert env.action_space == gymnasium.spaces.Box(-1, 1, (actions,), np.float32)
 
 
 def test_a_picture_is_drawn_and_does_not_disturb_the_run() -> None:
-    env = bullet.make("Ant")
+    env = bullet.Walker("Ant")
     action = np.full(8, 0.5, np.float32)
     env.reset(seed=0)
     undisturbed = [env.step(action)[1] for _ in range(5)]
@@ -216,12 +217,12 @@ def test_the_weights_of_the_centres_hold(robot: str) -> None:
 
 
 def test_weights_that_do_not_hold_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = trajectory(bullet.make("Hopper"), seed=3)
+    expected = trajectory(bullet.Walker("Hopper"), seed=3)
     wrong = {"torso": 2, "foot": 8}
     monkeypatch.setitem(bullet._WEIGHTS, "Hopper", wrong)
     bullet._centres.cache_clear()
     try:
-        env = bullet.make("Hopper")
+        env = bullet.Walker("Hopper")
         found = trajectory(env, seed=3)
         assert env._weights == [1] * 9
     finally:
@@ -231,17 +232,17 @@ def test_weights_that_do_not_hold_are_not_used(monkeypatch: pytest.MonkeyPatch) 
 
 def test_an_unknown_name_is_told_the_nearest() -> None:
     with pytest.raises(ValueError, match=r"unknown PyBullet robot 'Walker2d', expected one of Ant, .*'Walker2D'"):
-        bullet.make("Walker2d")
+        make_environments(Config(env="pybullet/Walker2d"))
 
 
 def test_a_missing_package_is_told_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pybullet_envs_gymnasium.gym_locomotion_envs", None)
     with pytest.raises(ImportError, match=r"pip install 'adept-rl\[pybullet\]'"):
-        bullet.make("Ant")
+        bullet.Walker("Ant")
 
 
 def test_mistakes_of_use_are_named() -> None:
-    env = bullet.make("Hopper")
+    env = bullet.Walker("Hopper")
     for use in (lambda: env.step(np.zeros(3, np.float32)), env.render):
         with pytest.raises(gymnasium.error.ResetNeeded, match="call reset"):
             use()
@@ -259,7 +260,7 @@ def test_nothing_but_our_own_lines_reaches_stdout_and_stderr() -> None:
     script = (
         "import sys, numpy as np\n"
         "from adept.envs import bullet\n"
-        "env = bullet.make('Hopper'); env.reset(seed=0); env.step(np.zeros(3, np.float32)); env.render()\n"
+        "env = bullet.Walker('Hopper'); env.reset(seed=0); env.step(np.zeros(3, np.float32)); env.render()\n"
         "env.reset(seed=1); env.close(); print('out'); print('err', file=sys.stderr)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

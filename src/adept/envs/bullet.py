@@ -22,10 +22,6 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from adept.names import unknown_name
-
-ROBOTS = ("Ant", "HalfCheetah", "Hopper", "Walker2D")
-
 Array = NDArray[np.float32]
 
 _ANY_LINK = -2
@@ -50,15 +46,8 @@ _WEIGHTS = {
 }
 
 
-def make(name: str) -> Walker:
-    """Return the lean environment of one of `ROBOTS`, time limit included."""
-    if name not in ROBOTS:
-        raise unknown_name("PyBullet robot", name, ROBOTS)
-    return Walker(name)
-
-
 class Walker(gymnasium.Env[Array, Array]):
-    """A robot of `pybullet_envs_gymnasium` in its own physics client.
+    """A robot of `pybullet_envs_gymnasium` in its own physics client, time limit included.
 
     `reset()` restores the state saved after the first reset, as the original does, number for number. `reset(seed=s)`
     builds the world again (some 20 ms), so that a used environment goes on exactly as a fresh one. The original's does

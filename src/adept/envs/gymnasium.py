@@ -19,9 +19,7 @@ class Gymnasium(Backend):
     about = "any id of Gymnasium"
     tasks = ("CartPole-v1", "Acrobot-v1", "Pendulum-v1")
 
-    def make(
-        self, config: Config, count: int, *, threads: int, render: bool, evaluating: bool, test_levels: bool
-    ) -> Environments:
+    def make(self, config: Config, count: int, *, render: bool, **_: object) -> Environments:
         """Return environments by Gymnasium's id."""
         gymnasium = require("gymnasium", "train")
         task, options = config.task, {"render_mode": "rgb_array"} if render else {}

@@ -18,9 +18,7 @@ class MiniGrid(Backend):
     tasks = ("DoorKey-6x6", "LavaGapS7", "Empty-16x16")
     microseconds = {1: (31.0, 4.0)}  # noqa: RUF012
 
-    def make(
-        self, config: Config, count: int, *, threads: int, render: bool, evaluating: bool, test_levels: bool
-    ) -> Environments:
+    def make(self, config: Config, count: int, *, threads: int, render: bool, **_: bool) -> Environments:
         """Return MiniGrid environments by the name without `MiniGrid-` and version, for example DoorKey-6x6."""
         ids = [name for name in require("envpool", "envpool").list_all_envs() if name.startswith("MiniGrid-")]
         names = {name.removeprefix("MiniGrid-").rsplit("-v", 1)[0]: name for name in ids}

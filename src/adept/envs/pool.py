@@ -29,7 +29,7 @@ class EnvPool(Backend):
     tasks = ("HalfCheetah-v4", "LunarLander-v3", "CartPole-v1", "Pong-v5")
 
     def make(
-        self, config: Config, count: int, *, threads: int, render: bool, evaluating: bool, test_levels: bool
+        self, config: Config, count: int, *, threads: int, render: bool, evaluating: bool, **_: bool
     ) -> Environments:
         """Return environments by EnvPool's id; Atari's are whole games for evaluation, and lives for training."""
         envpool, task = require("envpool", "envpool"), config.task

@@ -35,7 +35,7 @@ class Procgen(Backend):
     paper_minibatches = 32  # which contradicts its own 64 · 256 / 2048 = 8
 
     def make(
-        self, config: Config, count: int, *, threads: int, render: bool, evaluating: bool, test_levels: bool
+        self, config: Config, count: int, *, threads: int, render: bool, test_levels: bool, **_: bool
     ) -> Environments:
         """Return environments of one game on levels 0 … levels - 1, or on the full distribution for the test."""
         if config.task not in GAMES:

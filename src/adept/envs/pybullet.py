@@ -6,6 +6,7 @@ from adept.config import Config
 from adept.envs.backend import Backend
 from adept.envs.base import Environments
 from adept.envs.single import SingleEnvironments
+from adept.names import unknown_name
 
 
 class PyBullet(Backend):
@@ -17,10 +18,10 @@ class PyBullet(Backend):
     evaluation_environments = 1
     microseconds = {1: (270.0, 6.0)}  # noqa: RUF012
 
-    def make(
-        self, config: Config, count: int, *, threads: int, render: bool, evaluating: bool, test_levels: bool
-    ) -> Environments:
-        """Return environments of one robot: Ant, HalfCheetah, Hopper or Walker2D."""
+    def make(self, config: Config, count: int, **_: object) -> Environments:
+        """Return environments of one robot."""
+        if config.task not in self.tasks:
+            raise unknown_name("PyBullet robot", config.task, self.tasks)
         from adept.envs import bullet  # here, since it loads PyBullet
 
-        return SingleEnvironments(config.task, lambda: bullet.make(config.task), count)
+        return SingleEnvironments(config.task, lambda: bullet.Walker(config.task), count)
