@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -13,10 +14,15 @@ DOOR = Config(env="minigrid/DoorKey-6x6")
 
 
 def test_equal_configurations_have_one_id_and_come_back_from_their_text() -> None:
+    bandit = replace(DOOR, augmentation_scheduler="ucb")
     configs = [
         DOOR,
         replace(DOOR, epochs=3),
         replace(DOOR, stopping={"target-kl": 0.02}),
+        replace(DOOR, stopping={"ratio-deviation": 0.25}),
+        replace(DOOR, stopping={"held-out": 0.125, "target-kl": 0.02}),
+        bandit,
+        replace(bandit, augmentation_scheduler_options={"window": 20}),
         Config(env="procgen/bigfish", algo="drac", augmentation_scheduler="ucb"),
         Config(env="procgen/bigfish", algo="drac", augmentation="flip", scheduler="thompson"),
     ]
@@ -24,6 +30,8 @@ def test_equal_configurations_have_one_id_and_come_back_from_their_text() -> Non
     for config in configs:
         again = Config.from_dict(json.loads(config.to_json()))
         assert (again, again.id) == (config, config.id)
+    # An augmentation that a scheduler chooses is not part of the configuration.
+    assert replace(bandit, augmentation="flip") == replace(bandit, augmentation="rotate")
 
 
 def test_bandits_have_arms_and_the_others_epochs() -> None:
@@ -40,55 +48,31 @@ def test_bandits_have_arms_and_the_others_epochs() -> None:
         Config(env="a/b", scheduler="ucb", epochs=3)
 
 
-def test_former_names_mean_the_same() -> None:
-    old = {
-        "env": "a/b",
-        "scheduler": "hindsight",
-        "arms": [10],
-        "scheduler_options": {"dear": "compute"},
-        "watch": False,
-    }
-    config = Config.from_dict(old)
-    assert (config.epochs, config.arms, config.monitor) == (10, (), False)
-    assert config.scheduler_options == {"optimize_for": "compute"}
+DRAC = {"env": "procgen/bigfish", "algo": "drac"}
+FORMER = [
+    (
+        {"scheduler": "hindsight", "arms": [10], "scheduler_options": {"dear": "compute"}, "watch": False},
+        {"epochs": 10, "arms": (), "scheduler_options": {"optimize_for": "compute"}, "monitor": False},
+    ),
+    (
+        {**DRAC, "target_kl": 0.02, "augmentation": "ucb"},
+        {"stopping": {"target-kl": 0.02}, "augmentation_scheduler": "ucb"},
+    ),
+    ({**DRAC, "target_kl": None, "augmentation": "ucb"}, {"stopping": {}}),
+]
+for NAME, KNOBS in (("ucb", {"exploration": 2.0}), ("thompson", {})):  # the option scale is the other scheduler now
+    for BANDIT, OLD in (("scheduler", {"arms": [4, 2]}), ("augmentation_scheduler", DRAC)):
+        FORMER.append((
+            {**OLD, BANDIT: NAME, f"{BANDIT}_options": {**KNOBS, "scale": "auto"}},
+            {BANDIT: f"standardized-{NAME}", f"{BANDIT}_options": KNOBS},
+        ))  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "knobs"), [("ucb", {"exploration": 2.0}), ("thompson", {})])
-def test_the_former_option_scale_is_the_scheduler_that_standardises(name: str, knobs: dict[str, float]) -> None:
-    old = {"env": "a/b", "scheduler": name, "arms": [4, 2], "scheduler_options": {**knobs, "scale": "auto"}}
-    config = Config.from_dict(old)
-    assert (config.scheduler, config.scheduler_options) == (f"standardized-{name}", knobs)
+@pytest.mark.parametrize(("old", "expected"), FORMER)
+def test_former_spellings_mean_the_same(old: dict[str, Any], expected: dict[str, Any]) -> None:
+    config = Config.from_dict({"env": "a/b", **old})
+    assert {name: getattr(config, name) for name in expected} == expected
     assert Config.from_dict(config.to_dict()) == config
-    second = Config.from_dict({
-        "env": "procgen/bigfish", "algo": "drac", "augmentation_scheduler": name,
-        "augmentation_scheduler_options": {**knobs, "scale": "auto"},
-    })  # fmt: skip
-    assert (second.augmentation_scheduler, second.augmentation_scheduler_options) == (f"standardized-{name}", knobs)
-
-
-def test_older_spellings_mean_the_same() -> None:
-    old = {"env": "procgen/bigfish", "algo": "drac", "target_kl": 0.02, "augmentation": "ucb"}
-    config = Config.from_dict(old)
-    assert config.stopping == {"target-kl": 0.02}
-    assert config.augmentation_scheduler == "ucb"
-    assert Config.from_dict({**old, "target_kl": None}).stopping == {}
-
-
-def test_new_fields_are_part_of_the_id_where_they_are_set() -> None:
-    changed = [
-        replace(DOOR, stopping={"ratio-deviation": 0.25}),
-        replace(DOOR, stopping={"held-out": 0.125, "target-kl": 0.02}),
-        replace(DOOR, augmentation_scheduler="ucb"),
-        replace(DOOR, augmentation_scheduler="ucb", augmentation_scheduler_options={"window": 20}),
-    ]
-    assert len({config.id for config in (DOOR, *changed)}) == 5
-    for config in changed:
-        assert Config.from_dict(json.loads(config.to_json())) == config
-
-
-def test_an_augmentation_that_a_scheduler_chooses_is_not_part_of_the_configuration() -> None:
-    one, other = (replace(DOOR, augmentation=name, augmentation_scheduler="ucb") for name in ("flip", "rotate"))
-    assert one == other
 
 
 def test_choices_without_a_chooser_and_unknown_ones_are_refused() -> None:

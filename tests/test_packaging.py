@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
+import runpy
 from importlib import metadata
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 
 import pytest
 import tomllib
@@ -21,31 +21,29 @@ Read [docs/report.md](docs/report.md#badges), [the schedulers](docs/schedulers.m
 """
 
 
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
 @pytest.fixture(scope="module")
-def setup() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("adept_setup", ROOT / "setup.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def setup() -> SimpleNamespace:
+    return SimpleNamespace(**runpy.run_path(str(ROOT / "setup.py")))
 
 
-def test_without_an_address_links_become_text(setup: ModuleType) -> None:
+def test_without_an_address_links_become_text(setup: SimpleNamespace) -> None:
     assert setup.for_an_index(README, None) == (
         "Read docs/report.md (`docs/report.md#badges`), the schedulers (`docs/schedulers.md`)"
         " and [the paper](https://arxiv.org/abs/2501.12620).\n"
     )
 
 
-def test_with_the_address_of_the_source_links_are_absolute(setup: ModuleType) -> None:
+def test_with_the_address_of_the_source_links_are_absolute(setup: SimpleNamespace) -> None:
     shown = setup.for_an_index(README, "https://example.org/adept")
     assert "![a picture](https://example.org/adept/docs/images/gain.png)" in shown
     assert "[docs/report.md](https://example.org/adept/docs/report.md#badges)" in shown
     assert "[the paper](https://arxiv.org/abs/2501.12620)" in shown
 
 
-def test_the_readme_of_the_package_has_no_link_to_a_file(setup: ModuleType) -> None:
+def test_the_readme_of_the_package_has_no_link_to_a_file(setup: SimpleNamespace) -> None:
     shown = setup.for_an_index((ROOT / "README.md").read_text(encoding="utf-8"), None)
     links = re.findall(r"\]\(([^)]+)\)", shown)
     assert links
@@ -66,16 +64,14 @@ def test_the_changelog_begins_with_the_version_and_its_date() -> None:
 
 
 def test_extras_install_on_every_supported_python() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    for extra, group in project["optional-dependencies"].items():
+    for extra, group in PROJECT["optional-dependencies"].items():
         # An extra that installs nothing would advise itself.
         assert [requirement for requirement in group if "python_version" not in requirement], extra
 
 
 def test_the_versions_of_python_are_those_that_are_tested() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    named = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
-    assert project["requires-python"] == f">={named[0]}"
+    named = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
+    assert PROJECT["requires-python"] == f">={named[0]}"
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     (tested,) = re.findall(r"^\t\.ci/other_pythons (.*)$", makefile, re.MULTILINE)
     assert sorted([*tested.split(), "3.11"]) == sorted(named)  # 3.11 is the one of `make test`
@@ -90,8 +86,7 @@ def pins(file: str) -> dict[str, str]:
 def test_the_demo_installs_all_that_the_trainer_needs_as_pinned_for_the_tests() -> None:
     """The lists are installed without a resolver: one that lacks something would be found out by a user."""
     requirements = pytest.importorskip("packaging.requirements")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    todo = [requirements.Requirement(text) for text in project["optional-dependencies"]["train"]]
+    todo = [requirements.Requirement(text) for text in PROJECT["optional-dependencies"]["train"]]
     needed = {"numpy"}
     while todo:
         requirement = todo.pop()
@@ -107,7 +102,7 @@ def test_the_demo_installs_all_that_the_trainer_needs_as_pinned_for_the_tests() 
 
 
 def test_every_tool_of_the_dev_extra_is_pinned() -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    extras = PROJECT["optional-dependencies"]
     pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").lower().replace("_", "-")
     for requirement in [*extras["dev"], *extras["docs"]]:
         name = re.split(r"[\[<>=]", requirement)[0].lower()

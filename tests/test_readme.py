@@ -45,12 +45,13 @@ def test_the_lines_for_stable_baselines3_print_advice(page, capsys):
     assert "Only 1 update" in capsys.readouterr().out
 
 
-def test_readme_runs_in_a_loop_of_ones_own(capsys):
+@pytest.fixture
+def world() -> dict[str, Any]:
+    """What the loops of the pages leave to the reader: a policy, rollouts, its probabilities, updates that move it."""
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)
-    policy = torch.nn.Linear(3, 2)
-    generator = np.random.default_rng(0)
-    updates = []
+    policy, generator = torch.nn.Linear(3, 2), np.random.default_rng(0)
+    updates: list[tuple[int, float]] = []
 
     def collect(policy):
         observations = torch.from_numpy(generator.normal(size=(16, 8, 3)).astype("float32"))
@@ -65,14 +66,30 @@ def test_readme_runs_in_a_loop_of_ones_own(capsys):
         with torch.no_grad():
             policy.weight[0] += 10 * learning_rate  # raises the first logit with the sum: what the advantages ask for
 
-    given = {"policy": policy, "iterations": 12, "learning_rate": 1e-3}
+    def update_epoch(policy, rollout, learning_rate):
+        update(policy, rollout, 1, learning_rate)
+        return 1.0 if len(updates) == 3 else 0.0  # the KL
+
+    return {"policy": policy, "learning_rate": 1e-3, "collect": collect, "log_prob": log_prob, "update": update,
+            "update_epoch": update_epoch, "updates": updates}  # fmt: skip
+
+
+def test_readme_runs_in_a_loop_of_ones_own(world, capsys):
     _, loop = blocks("README.md")
-    exec(compile(loop, "README.md", "exec"), given | {"collect": collect, "log_prob": log_prob, "update": update})
+    exec(compile(loop, "README.md", "exec"), world | {"iterations": 12})
+    updates = world["updates"]
     assert updates[0] == (10, 1e-3)  # as the loop was tuned, until something was judged
     assert updates[-1][1] > 1e-3  # every update stopped short
     assert "Updates stop short (mean slope z +4" in capsys.readouterr().out
     (bandit,) = re.findall(r"`(adept\.UCB[^`]*)`", (ROOT / "README.md").read_text(encoding="utf-8"))
     assert eval(bandit, {"adept": adept, "mean_return": 1.0}) == 3
+
+
+def test_the_loop_of_the_quick_start_marks_epochs_and_obeys_the_guard(world, capsys):
+    loop = next(block for block in blocks("docs/quickstart.md") if "update_epoch" in block)
+    exec(compile(loop, "docs/quickstart.md", "exec"), world | {"iterations": 2})
+    assert len(world["updates"]) == 3 + 10  # the third epoch passes the guard's KL
+    assert "Only 1 update was" in capsys.readouterr().out
 
 
 def test_the_page_on_the_trainer_runs(capsys):
