@@ -67,11 +67,6 @@ def test_diagnostics_are_finite_numbers_for_each_arm(make, arms, seed, life):
     json.dumps(diagnostics, allow_nan=False)
 
 
-@given(arms=arm_lists, seed=seeds, life=lives)
-def test_same_seed_and_rewards_give_same_choices(make, arms, seed, life):
-    assert live(make(arms, seed), life) == live(make(arms, seed), life)
-
-
 @given(arms=arm_lists, seed=seeds, before=lives, after=lives)
 def test_restored_through_json_it_goes_on_as_if_nothing_had_happened(make, arms, seed, before, after):
     kept = make(arms, seed)
@@ -122,15 +117,6 @@ def test_unknown_arm_is_refused_and_changes_nothing(used, arm):
     with pytest.raises(ValueError, match=r"unknown arm .*; the arms are \(3"):
         used.observe(arm, 1.0)
     assert used.state_dict() == before
-
-
-def test_the_first_step_credits_nobody_and_none_credits_nobody(make):
-    scheduler, fresh = make([3, 2, 1]), make([3, 2, 1])
-    scheduler.step(100.0)
-    scheduler.step(None)
-    fresh.select()
-    fresh.select()
-    assert scheduler.state_dict()["rule"] == fresh.state_dict()["rule"]
 
 
 @pytest.mark.parametrize(

@@ -92,25 +92,22 @@ def compare(transcribed: Rule, scheduler: adept.Scheduler[int], stream: int) -> 
 
 
 @pytest.mark.filterwarnings("ignore:.*has not tried")
-@pytest.mark.parametrize(("exploration", "window"), [(5.0, 10), (1.0, 50), (0.1, 100), (5.0, 1)])
-def test_ucb_is_algorithm_1(exploration: float, window: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *(("ucb", options) for options in ((5.0, 10), (1.0, 50), (0.1, 100), (5.0, 1))),
+        *(("thompson", options) for options in ((1.0, 50), (0.1, 50), (0.5, 10))),
+    ],
+)
+def test_bandits_are_those_of_the_paper(name: str, options: tuple[float, int]) -> None:
     varied = 0
     for stream in range(STREAMS):
         arms = random_arms(stream)
-        found = compare(algorithm_1(arms, exploration, window), adept.UCB(arms, exploration, window), stream)
-        varied += len(found) > 1
+        ucb = name == "ucb"
+        transcribed = algorithm_1(arms, *options) if ucb else gaussian_thompson(arms, *options, seed=stream)
+        scheduler = adept.SCHEDULERS[name](arms, *options, seed=stream)
+        varied += len(compare(transcribed, scheduler, stream)) > 1
     assert varied > STREAMS / 4, "streams on which the choice changes"
-
-
-@pytest.mark.filterwarnings("ignore:.*has not tried")
-@pytest.mark.parametrize(("step_size", "window"), [(1.0, 50), (0.1, 50), (0.5, 10)])
-def test_gaussian_thompson_is_equations_4_and_5(step_size: float, window: int) -> None:
-    varied = 0
-    for stream in range(STREAMS):
-        arms = random_arms(stream)
-        ours = adept.GaussianThompson(arms, step_size, window, seed=stream)
-        varied += len(compare(gaussian_thompson(arms, step_size, window, stream), ours, stream)) > 1
-    assert varied > STREAMS / 4
 
 
 def test_round_robin_is_equation_6() -> None:
