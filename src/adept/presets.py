@@ -154,24 +154,14 @@ SCHEDULER_OPTIONS: dict[tuple[str, str], dict[str, float]] = {
 }
 
 # Table "best augmentation type of DrAC for each Procgen environment".
-AUGMENTATIONS = {
-    "bigfish": "crop",
-    "starpilot": "crop",
-    "fruitbot": "crop",
-    "bossfight": "flip",
-    "ninja": "color-jitter",
-    "plunder": "crop",
-    "caveflyer": "rotate",
-    "coinrun": "random-conv",
-    "jumper": "random-conv",
-    "chaser": "crop",
-    "climber": "color-jitter",
-    "dodgeball": "crop",
-    "heist": "crop",
-    "leaper": "crop",
-    "maze": "crop",
-    "miner": "color-jitter",
+_BEST = {
+    "crop": ("bigfish", "starpilot", "fruitbot", "plunder", "chaser", "dodgeball", "heist", "leaper", "maze"),
+    "flip": ("bossfight",),
+    "rotate": ("caveflyer",),
+    "random-conv": ("coinrun", "jumper"),
+    "color-jitter": ("ninja", "climber", "miner"),
 }
+AUGMENTATIONS = {game: augmentation for augmentation, games in _BEST.items() for game in games}
 
 
 def family(env: str) -> Family | None:
