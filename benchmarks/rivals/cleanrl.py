@@ -1,7 +1,6 @@
 """CleanRL's PPO in its manner: one loop over tensors, PyTorch's distributions, autograd and Adam.
 
-Written here. As in its EnvPool scripts, episodes are reset by EnvPool on the step after their end, and that step's row
-is used like any other. Its wrappers of HalfCheetah are the two classes of running moments.
+Written here. Its wrappers of HalfCheetah are the two classes of running moments.
 """
 
 from __future__ import annotations
@@ -105,7 +104,7 @@ class Environments:
 
     def step(self, actions: Array) -> tuple[Array, Array, Array]:
         """Take one action in each environment."""
-        observations, rewards, terminated, truncated = self._pool.next(actions)
+        observations, rewards, terminated, truncated, _ = self._pool.step(actions)
         done = terminated | truncated
         self._episode += rewards
         self.finished.extend(self._episode[done])

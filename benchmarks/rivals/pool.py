@@ -1,12 +1,15 @@
-"""EnvPool's environments for the other sides: float32, ended episodes reset at once where a side needs that."""
+"""EnvPool's environments for the other sides: stepped by the code that steps them for ours, in float32."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
-import envpool
 import numpy as np
+from gymnasium import spaces
 
+from adept.envs.base import Discrete
+from adept.envs.pool import PoolEnvironments
 from benchmarks.rivals.tasks import Task
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -23,49 +26,37 @@ class Step(NamedTuple):
 
 
 class Pool:
-    """One kind of environment, several at a time, on one thread."""
+    """One kind of environment, several at a time, on one thread; ended episodes are reset at once."""
 
-    def __init__(self, task: Task, seed: int = 1) -> None:
+    def __init__(self, task: Task) -> None:
         self.count = task.environments
-        self.pool = envpool.make(task.env_id, env_type="gymnasium", num_envs=self.count, num_threads=1, seed=seed)
-        space, self.action_space = self.pool.observation_space, self.pool.action_space
-        self._image = space["image"].shape if task.env_id.startswith("MiniGrid") else None
-        self._planes = task.convolutions
-        shape = space.shape if self._image is None else self._image
-        self.shape = (shape[2], *shape[:2]) if self._planes else (int(np.prod(shape)),)
-        self.discrete = hasattr(self.action_space, "n")
-        self.action_dtype = self.action_space.dtype
-        self._ids = np.arange(self.count, dtype=np.int32)
+        self._environments = PoolEnvironments(task.env_id, self.count)
+        shape, actions = self._environments.observation_shape, self._environments.actions
+        self.shape = shape if task.convolutions else (math.prod(shape),)
+        self.discrete = isinstance(actions, Discrete)
+        self.action_space: Any = (
+            spaces.Discrete(actions.n)
+            if isinstance(actions, Discrete)
+            else spaces.Box(np.array(actions.low, np.float32), np.array(actions.high, np.float32))
+        )
 
     def reset(self) -> Array:
         """Start all episodes."""
-        return self._observed(self.pool.reset()[0])
+        return self._observed(self._environments.restart(1))
 
     def step(self, actions: Array) -> Step:
-        """Take one action in each environment; start ended episodes again at once."""
-        raw, rewards, terminated, truncated, _ = self.send(actions)
-        truncated = truncated & ~terminated
-        observations, done = self._observed(raw), np.flatnonzero(terminated | truncated)
-        final = {int(index): observations[index].copy() for index in done}
-        if len(done):
-            observations = observations.copy()
-            observations[done] = self._observed(self.pool.reset(done.astype(np.int32))[0])
-        return Step(observations, rewards, terminated, truncated, final)
-
-    def next(self, actions: Array) -> tuple[Array, Array, Array, Array]:
-        """Take one action in each environment as EnvPool does it: an ended episode is reset by the next step."""
-        raw, rewards, terminated, truncated, _ = self.send(actions)
-        return self._observed(raw), rewards, terminated, truncated
-
-    def send(self, actions: Array) -> Any:
-        """Step the pool with actions of its type, within their bounds."""
+        """Take one action in each environment, within its bounds."""
         if not self.discrete:
             actions = np.clip(actions, self.action_space.low, self.action_space.high)
-        return self.pool.step(np.asarray(actions).astype(self.action_dtype, copy=False), self._ids)
+        observations, rewards, terminated, truncated, last = self._environments.step(actions)
+        final = {}
+        if last is not None:
+            final = dict(zip(np.flatnonzero(terminated | truncated).tolist(), self._observed(last), strict=True))
+        return Step(self._observed(observations), rewards, terminated, truncated, final)
 
-    def _observed(self, raw: Any) -> Array:
-        if self._image is None:
-            return raw.astype(np.float32, copy=False)
-        image = raw["image"]
-        image = image.transpose(0, 3, 1, 2) if self._planes else image.reshape(len(image), -1)
-        return image.astype(np.float32)
+    def close(self) -> None:
+        """Free the environments."""
+        self._environments.close()
+
+    def _observed(self, observations: Array) -> Array:
+        return observations.reshape(len(observations), *self.shape).astype(np.float32)

@@ -23,10 +23,7 @@ class Environments:
 
     def __init__(self, task: Task) -> None:
         self.pool = Pool(task)
-        actions = self.pool.action_space
-        self.action_space = (
-            spaces.Discrete(int(actions.n)) if self.pool.discrete else spaces.Box(actions.low, actions.high)
-        )
+        self.action_space = self.pool.action_space
         self.observation_space = spaces.Box(-np.inf, np.inf, self.pool.shape, np.float32)
 
     def num_envs(self) -> int:

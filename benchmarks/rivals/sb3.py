@@ -22,9 +22,7 @@ class PoolVecEnv(VecEnv):
         self._pool = Pool(task)
         high = 255.0 if task.env_id.startswith("MiniGrid") else np.inf
         observations = spaces.Box(-np.inf, high, self._pool.shape, np.float32)
-        actions = self._pool.action_space
-        own = spaces.Discrete(int(actions.n)) if self._pool.discrete else spaces.Box(actions.low, actions.high)
-        super().__init__(task.environments, observations, own)
+        super().__init__(task.environments, observations, self._pool.action_space)
 
     def reset(self) -> Array:
         return self._pool.reset()
@@ -40,7 +38,7 @@ class PoolVecEnv(VecEnv):
         return step.observations, step.rewards, step.terminated | step.truncated, infos
 
     def close(self) -> None:
-        self._pool.pool.close()
+        self._pool.close()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         return [None] * self.num_envs
@@ -77,5 +75,12 @@ def make_with(ppo: Any, task: Task) -> Callable[[], int]:
 def make(task: Task) -> Callable[[], int]:
     """Return what runs one iteration of Stable-Baselines3."""
     from stable_baselines3 import PPO
+
+    return make_with(PPO, task)
+
+
+def make_jax(task: Task) -> Callable[[], int]:
+    """Return what runs one iteration of sbx."""
+    from sbx import PPO
 
     return make_with(PPO, task)

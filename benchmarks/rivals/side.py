@@ -18,14 +18,17 @@ from importlib import metadata
 
 from benchmarks.rivals.tasks import TASKS, Task
 
-MODULES = {name: name for name in ("ours", "cleanrl", "sb3", "sbx", "rlox", "rejax")} | {"rlox-rust": "rlox"}
+MAKERS = {"sbx": "sb3:make_jax", "rlox-rust": "rlox:make_rust"}
+"""What makes a side; of the others it is `make` of the module of their name."""
 PACKAGES = ("adept-rl", "torch", "jax", "envpool", "stable_baselines3", "sbx-rl", "rlox", "rejax", "gymnax", "navix")
 
 
 def find(name: str) -> Callable[[Task], Callable[[], int]]:
     """Return what makes a side."""
-    module = importlib.import_module(f"benchmarks.rivals.{MODULES[name]}")
-    found: Callable[[Task], Callable[[], int]] = module.make_rust if name == "rlox-rust" else module.make
+    module, _, function = MAKERS.get(name, f"{name}:make").partition(":")
+    found: Callable[[Task], Callable[[], int]] = getattr(
+        importlib.import_module(f"benchmarks.rivals.{module}"), function
+    )
     return found
 
 

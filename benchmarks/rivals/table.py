@@ -19,7 +19,7 @@ NAMES = {
 }
 DIFFERENCES = {
     "ours": "monitors its updates, as it does by default",
-    "cleanrl": "in its manner; the step after an episode's end ignores the action, as in its EnvPool scripts",
+    "cleanrl": "in its manner; a time limit counts as an end",
     "sb3": "clips no value loss; makes a Monitor's episode statistics",
     "sbx": "as Stable-Baselines3; each gradient step is compiled, the loop around it is Python",
     "rlox": "Rust for advantages, rollout buffers and normalisation; network and gradients are PyTorch's",
