@@ -50,7 +50,9 @@ def paper(axis: Axes) -> None:
         axis.annotate(f"K={k}", each[:2], (5, -11), textcoords="offset points", fontsize=8, color="#555555")
     for shift, (name, (label, color, marker)) in zip((0, 3, -3), BANDITS.items(), strict=True):
         x1, y1, below1, above1 = point(name)  # a few per cent aside, so that intervals do not cover each other
-        axis.errorbar(x1 + shift, y1, ([below1], [above1]), color=color, marker=marker, ls="", elinewidth=1, label=label)
+        axis.errorbar(
+            x1 + shift, y1, ([below1], [above1]), color=color, marker=marker, ls="", elinewidth=1, label=label
+        )
     axis.set(xlabel="update FLOPs, % of PPO with K=4", ylabel="steps saved, % of the budget (IQM)")
     axis.set_title("The paper's bandits: MiniGrid, 10 seeds", fontsize=10)
     axis.legend(fontsize=8, loc="lower right")
@@ -65,7 +67,9 @@ def hindsight(axis: Axes) -> None:
         axis.plot(range(len(STARTS)), values, color=color, marker=marker, label=label)
         axis.fill_between(range(len(STARTS)), low, high, color=color, alpha=0.15, lw=0)
     axis.set_xticks(range(len(STARTS)), list(STARTS.values()))
-    axis.set(ylim=(0, 105), xlabel="learning rate that PPO starts from", ylabel="score, % of the best fixed start (IQM)")
+    axis.set(
+        ylim=(0, 105), xlabel="learning rate that PPO starts from", ylabel="score, % of the best fixed start (IQM)"
+    )
     axis.set_title("Hindsight: ten tasks", fontsize=10)
     axis.legend(fontsize=8, loc="lower center")
 

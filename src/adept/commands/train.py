@@ -146,6 +146,8 @@ def default_config(words: list[str]) -> Config:
         wanted, other = ("--arms", "--epochs") if config.is_bandit else ("--epochs", "--arms")
         if other in {word.partition("=")[0] for word in words}:
             raise ValueError(f"train: --scheduler {config.scheduler} takes {wanted}, not {other}; see --help")
+        if given(words, "epochs").get("epochs") == "0":  # which means the default in a configuration
+            raise ValueError("train: --epochs must be a whole number ≥ 1, got 0; leave it out for the preset's")
         import_named(named_schedulers(config))
         return replace(config, scheduler_options=dict(config.rule().options))
     except ValueError:
