@@ -51,7 +51,7 @@ def placebo_figure(name: str, found: Sequence[Preferences], labels: dict[str, st
             axes.set_title(entry.task.partition("/")[2])
         if entry.task == tasks[0]:
             axes.set_ylabel(f"{labels[entry.method]}\nshare of updates, %")
-    legend(figure, grid[0][0])
+    legend(figure)
     return Drawing(
         f"placebo-{name}", "What the scheduler prefers where no choice has any effect",
         "Share of updates by number of epochs K: in the method's own runs, and where the same scheduler is fed the "
@@ -96,7 +96,7 @@ def branch_figure(name: str, found: Sequence[Stage]) -> Drawing:
         step_axis(grid[-1][column])
     for row, words in zip(grid, MEASURES.values(), strict=True):
         row[0].set_ylabel(f"{words},\nless mean of arms")
-    legend(figure, grid[0][0])
+    legend(figure)
     repeats = sorted({len(stage.truth) for stage in found})
     return Drawing(
         f"branches-{name}", "What each arm was worth, and what a bandit would have seen of it",
@@ -128,7 +128,7 @@ def run_figure(evidence: Evidence, method: str, task: str, seed: int) -> Drawing
     below.set_ylabel("choices")
     above.set_ylabel("GAE return")
     step_axis(below)
-    legend(figure, above)
+    legend(figure)
     names = ["step", "epochs", "gae_return", *(f"arm_value/{arm}" for arm in arms)]
     return Drawing(
         "one-run", "Arms that are not tried keep the value of another time",

@@ -224,7 +224,7 @@ def drawings() -> list[Drawing]:
         axes.set_title(task.partition("/")[2])
         step_axis(axes)
     panels[0].set_ylabel("mean return of 100 episodes")
-    legend(figure, panels[0])
+    legend(figure)
     caption = "Mean return of the last 100 episodes; each line is a run."
     return [Drawing("learning", "Learning curves of both libraries", caption, figure, [])]
 

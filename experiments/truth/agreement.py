@@ -177,6 +177,6 @@ def drawing(runs: Sequence[Run]) -> Drawing:
         axis.set_xlabel(f"difference by {label}, standard errors")
     axes[0].set_ylabel("difference of true returns, standard errors")
     axes[0].set_yscale("symlog", linthresh=2)
-    legend(figure, axes[0])
+    legend(figure)
     caption = "Each point is a difference between two parameters at one state: means over updates in standard errors."
     return Drawing("truth", "Estimates of updates against the true returns", caption, figure, rows)

@@ -45,7 +45,7 @@ def placebo_figure(public: Public) -> Drawing:
             places = [games.index(game) + 1 for game in dict.fromkeys(games)]
             axes.set_xticks(places, list(dict.fromkeys(games)), rotation=90, fontsize=7)
         line[0].set_ylabel("share of updates, %")
-    legend(figure, grid[0][0])
+    legend(figure)
     return Drawing(
         "placebo", "What the paper's bandits choose where no choice has any effect, Procgen at full scale",
         "The paper's bandits on {3, 2, 1} are fed the training returns that OpenAI recorded of PPO with K=3 (25 M "
@@ -111,7 +111,7 @@ def gap_figure(public: Public) -> Drawing:
         axes.scatter(runs, places, color=colour, s=7, alpha=0.6, zorder=2)
     axes.set_yticks(range(len(order)), order)
     axes.set_xlabel("normalised score at 25 M steps (small dots: runs)")
-    legend(figure, axes)
+    legend(figure)
     rows: list[Block] = [
         {"game": game, "train": round(scores["train"][game], 4), "test": round(scores["test"][game], 4),
          "gap": round(gaps[game], 4)} for game in reversed(order)

@@ -45,8 +45,8 @@ def test_what_an_epoch_adds_is_measured_update_by_update():
 def test_a_row_for_each_run() -> None:
     hindsight = run("hindsight", slope_z=[NONE, 1.0, NONE, NONE], lr_scale=[1.0, 1.0, 1.5, 2.25], gain_1=[NONE] * 4)
     config = Config(env=GAME, scheduler="fixed", epochs=3)
-    methods = (ComparedMethod("fixed", "PPO (K=3)", config, "s"),
-               ComparedMethod("hindsight", "hindsight", replace(config, scheduler="hindsight"), "s"))  # fmt: skip
+    methods = (ComparedMethod("fixed", "PPO (K=3)", config),
+               ComparedMethod("hindsight", "hindsight", replace(config, scheduler="hindsight")))  # fmt: skip
     compared = Comparison("", methods, (GAME,), (FIXED, hindsight), "fixed", {GAME: 4.0}, ())
     lines = monitor_table(compared).splitlines()
     assert lines[2].startswith("| bigfish | PPO (K=3) | 3 | +2.00 ± 0.58 |")

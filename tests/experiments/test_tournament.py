@@ -43,7 +43,7 @@ def run(method: str, task: str, seed: int, end: float, flops: float) -> Run:
 def comparison(ends: Mapping[str, tuple[float, float, float]]) -> Comparison:
     """Methods by their ends on both tasks and their FLOPs; those that are called hindsight, kl or ucb are adaptive."""
     methods = [ComparedMethod(name, name, CONFIG if name.startswith(("preset", "k3", "k1", "rate"))
-                      else replace(CONFIG, scheduler="hindsight"), "study") for name in ends]  # fmt: skip
+                      else replace(CONFIG, scheduler="hindsight")) for name in ends]  # fmt: skip
     runs = [run(name, task, seed, values[index] + shift, values[2])
             for name, values in ends.items() for index, task in enumerate(TASKS)
             for seed, shift in zip(SEEDS, WIGGLE, strict=True)]  # fmt: skip

@@ -12,7 +12,7 @@ from synthetic import METHODS, MORE, write_study
 from adept.report import sections
 from adept.report.analysis import analyze
 from adept.report.comparison import ComparedMethod, Comparison, Run
-from adept.report.curves import aggregate_curve, choice_shares, phase_flops, task_curve
+from adept.report.curves import choice_shares, mean_curve
 from adept.report.loading import load_comparison
 from adept.report.normalization import make_scale
 from adept.report.power import seeds_needed
@@ -95,8 +95,8 @@ def test_progress_is_measured_from_the_baselines_start(tmp_path):
     found = analyze(comparison, normalization="progress", resamples=200)
     assert found.methods["fixed-4"].aggregates["final-score"]["mean"].value == pytest.approx(1.0)
     start = scale.offset[TASKS[0]]
-    scores = [comparison.score(run) for run in comparison.finished("ucb", TASKS[0])]
-    mean = sum(comparison.score(run) for run in comparison.finished("fixed-4", TASKS[0])) / 3
+    scores = [comparison.measure(run, "final-score") for run in comparison.finished("ucb", TASKS[0])]
+    mean = sum(comparison.measure(run, "final-score") for run in comparison.finished("fixed-4", TASKS[0])) / 3
     expected = sum((score - start) / (mean - start) for score in scores) / 3
     assert found.methods["ucb"].aggregates["final-score"]["mean"].value == pytest.approx(expected)
 
@@ -207,13 +207,13 @@ def test_a_study_whose_seeds_cannot_show_a_winner_says_so_first(tmp_path):
 
 def test_curves_end_at_the_final_scores(analysis):
     comparison = analysis.comparison
-    curve = task_curve(comparison, "ucb", TASKS[0])
-    scores = [comparison.score(run) for run in comparison.finished("ucb", TASKS[0])]
+    curve = mean_curve(analysis, "ucb", TASKS[0])
+    scores = [comparison.measure(run, "final-score") for run in comparison.finished("ucb", TASKS[0])]
     assert curve.mean[-1] == pytest.approx(sum(scores) / 3)
     assert curve.low[-1] <= curve.mean[-1] <= curve.high[-1]
     assert math.isnan(curve.mean[0])  # no episode had ended
     assert (curve.done, curve.planned) == (3, 3)
-    assert aggregate_curve(analysis, "ucb").mean[-1] == pytest.approx(
+    assert mean_curve(analysis, "ucb").mean[-1] == pytest.approx(
         analysis.methods["ucb"].aggregates["final-score"]["mean"].value
     )
 
@@ -230,8 +230,9 @@ def test_choice_shares_add_up_and_end_at_the_counts(analysis):
 
 def test_phases_by_hand(analysis):
     # fixed K=4: FLOPs 2064 : 4·6144, and nothing else.
-    found = phase_flops(analysis.comparison, "fixed-4")
-    assert found == pytest.approx({"sampling": 2064 / (2064 + 4 * 6144), "update": 4 * 6144 / (2064 + 4 * 6144)})
+    total = 2064 + 4 * 6144
+    expected = {"sampling": 2064 / total, "update": 4 * 6144 / total, "monitoring": 0.0}
+    assert analysis.methods["fixed-4"].phases == pytest.approx(expected)
 
 
 def test_tables_have_a_row_for_everything(analysis):
@@ -257,7 +258,7 @@ def test_a_task_on_which_the_baseline_did_not_improve_is_left_out_of_aggregates(
         for task, end in scores.items()
         for seed in (1, 2)
     ]
-    methods = tuple(ComparedMethod(name, name, None, "") for name in ends)
+    methods = tuple(ComparedMethod(name, name, None) for name in ends)
     comparison = Comparison("title", methods, ("up", "down"), tuple(runs), "base", {"up": 2.0, "down": 2.0}, ())
     found = analyze(comparison, resamples=100)
     assert found.comparison.common_tasks == ("up",)

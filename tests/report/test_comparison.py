@@ -13,6 +13,7 @@ from synthetic import METHODS, write_study
 from adept.report import sections
 from adept.report.analysis import analyze
 from adept.report.comparison import Comparison, Run
+from adept.report.curves import drawn_steps
 from adept.report.loading import load_comparison
 from adept.studies.grid import cell_path
 
@@ -49,8 +50,8 @@ def test_training_starts_from_the_lowest_mean_of_the_first_quarter_not_from_the_
 
 
 def test_the_axis_has_a_point_per_iteration_where_they_are_few(study):
-    comparison = load_comparison([study])
-    assert comparison.axis[TASKS[0]].tolist() == [2048.0 * (index + 1) for index in range(60)]
+    steps = drawn_steps(load_comparison([study]), TASKS)[TASKS[0]]
+    assert steps == pytest.approx([2048.0 * (index + 1) for index in range(60)])
 
 
 def test_a_run_that_is_not_what_its_study_declares_makes_the_report_fail(tmp_path):
@@ -95,7 +96,7 @@ def test_the_budget_of_two_studies_is_a_difference_too(tmp_path):
     assert comparison.budget[TASKS[0]] == 4 * 2048
     assert "every score there is taken at 8,192 steps" in comparison.notes[0]
     run = comparison.finished("ucb", TASKS[0])[0]
-    assert comparison.score(run) == run.score[3]
+    assert comparison.measure(run, "final-score") == run.score[3]
 
 
 def test_the_same_seed_in_two_studies_is_one_run_too_many(tmp_path):

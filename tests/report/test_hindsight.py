@@ -112,7 +112,7 @@ def test_the_report_gives_the_advice_of_adept_advise():
                "epochs": np.full(count, 10.0), "epochs_done": np.full(count, 4.0), **judged}  # fmt: skip
     config = Config(env=TASKS[0], scheduler="fixed", epochs=10)
     run = with_records(Run("fixed", TASKS[0], 1, "done", config=config), columns, ())
-    method = ComparedMethod("fixed", "K=10", config, "s")
+    method = ComparedMethod("fixed", "K=10", config)
     compared = Comparison("", (method,), (TASKS[0],), (run,), "fixed", {TASKS[0]: float(count)}, ())
     said = str(advice_of(config, columns)).replace("`", "")
     assert advice(analyze(compared)) == [("K=10 on DoorKey-6x6", f"Seed 1: {said}")]

@@ -151,7 +151,7 @@ def test_logs_stand_beside_a_study_at_the_steps_that_both_have(tmp_path):
     assert comparison.budget[task] == 10240.0
     theirs = comparison.finished("theirs", task)
     assert len(theirs) == 2
-    assert comparison.score(theirs[0]) == pytest.approx(1.0)
+    assert comparison.measure(theirs[0], "final-score") == pytest.approx(1.0)
     assert math.isnan(comparison.total(theirs[0], "flops"))
     assert any("not verified" in note for note in comparison.notes)
 

@@ -10,8 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from adept import cost
-from adept.report.comparison import REACH, Comparison, Run
+from adept.report.comparison import REACH, Comparison
 from adept.report.normalization import MARGIN, Normalization, Scale, make_scale, scale_of_test_levels, without_progress
 from adept.report.statistics import (
     NONE,
@@ -26,8 +25,6 @@ from adept.report.statistics import (
     probability_of_improvement,
     steps_to_threshold,
 )
-
-Aggregates = Mapping[str, Estimate]
 
 WORDS = {
     "final-score": "final score",
@@ -68,7 +65,7 @@ class MethodResult:
 
     done: int
     planned: int
-    aggregates: Mapping[str, Aggregates]
+    aggregates: Mapping[str, Mapping[str, Estimate]]
     """by measure: the criterion, the final score, the mean score, test"""
     iqm: Estimate
     """of the criterion"""
@@ -80,8 +77,8 @@ class MethodResult:
     """FLOPs of updates alone, likewise"""
     processor: float
     epochs: float
-    monitoring: float
-    """share of all FLOPs that measured updates"""
+    phases: Mapping[str, float]
+    """shares of its runs' FLOPs: sampling, update, monitoring; empty for imported logs"""
     energy: float
     """mean kilowatt-hours of a run, where every finished one was measured"""
     difference: Estimate
@@ -115,21 +112,15 @@ class Analysis:
 
     @property
     def scale(self) -> Scale | None:
-        """The scale of scores, which curves are drawn on."""
-        return self.scales["final-score"]
-
-    @property
-    def criterion_scale(self) -> Scale | None:
         """The scale of the criterion."""
         return self.scales[self.comparison.criterion]
 
     @property
     def criterion(self) -> str:
         """The criterion in words."""
-        comparison = self.comparison
-        if comparison.criterion != "steps-to-threshold":
-            return WORDS[comparison.criterion]
-        goal = comparison.threshold
+        goal = self.comparison.threshold
+        if self.comparison.criterion != "steps-to-threshold":
+            return WORDS[self.comparison.criterion]
         return f"steps to {REACH:.0%} of the baseline's score" if goal is None else f"steps to a score of {goal:g}"
 
     @property
@@ -176,16 +167,14 @@ class Analysis:
         """
         points = sorted((self.methods[name].update_compute, -self.iqm(name), name) for name in self.scored
                         if math.isfinite(self.methods[name].update_compute) and self.learned(name))  # fmt: skip
-        front, best = [], math.inf
-        for _, loss, name in points:
-            if loss < best:
-                front.append(name)
-                best = loss
+        front: list[str] = []
+        for _, _, name in points:
+            front += [name] if not front or self.iqm(name) > self.iqm(front[-1]) else []
         return tuple(front)
 
     def learned(self, name: str) -> bool:
         """Say whether a method came further than a twentieth of the baseline's way from the start of training."""
-        scale = self.criterion_scale
+        scale = self.scale
         if scale is None or scale.kind == "none":
             return True
         starts = [0.0 if scale.kind == "budget" else float(scale(task, self.comparison.start(task)))
@@ -209,7 +198,7 @@ class Analysis:
     def margin(self, rival: str) -> float:
         """Return what counts as no loss against a rival, in the criterion's normalised unit."""
         scores = self.normalized(rival)
-        plain = self.criterion_scale is not None and self.criterion_scale.kind == "none"
+        plain = self.scale is not None and self.scale.kind == "none"
         return MARGIN * abs(iqm(scores)) if plain and scores else MARGIN
 
     def p_value(self, method: str, rival: str, *, margin: float = 0.0, two_sided: bool = False) -> float:
@@ -218,6 +207,10 @@ class Analysis:
         if mine is None or theirs is None:
             return math.nan
         return permutation_p(mine, theirs, margin=margin, two_sided=two_sided, draws=5 * self.resamples)
+
+    def gap(self, method: str, rival: str) -> Estimate:
+        """Return how far one method's IQM is above another's, which both must have."""
+        return difference(self.normalized(method) or [], self.normalized(rival) or [], resamples=self.resamples)
 
 
 def analyze(comparison: Comparison, *, normalization: Normalization = "auto", resamples: int = RESAMPLES) -> Analysis:
@@ -251,7 +244,7 @@ def _task_results(
     comparison: Comparison, method: str, scales: Mapping[str, Scale | None], resamples: int
 ) -> dict[str, TaskResult]:
     """Return a method's results, and compare it with the baseline task by task; p is corrected for its tasks."""
-    found, tables, scale = {}, {}, scales[comparison.criterion]
+    found, pairs, scale = {}, {}, scales[comparison.criterion]
     for task in comparison.tasks:
         if not (planned := comparison.planned(method, task)):
             continue
@@ -267,14 +260,12 @@ def _task_results(
         found[task] = TaskResult(len(runs), len(planned), score, area, test, flops, update_flops, processor, epochs,
                                  *reached)  # fmt: skip
         if scale and method != comparison.baseline and task in comparison.common_tasks:
-            mine, theirs = (
-                comparison.scores(name, task, comparison.criterion) for name in (method, comparison.baseline)
-            )
-            if len(mine) and len(theirs):
-                tables[task] = ([scale(task, mine)], [scale(task, theirs)])
+            tables = [comparison.scores(name, task, comparison.criterion) for name in (method, comparison.baseline)]
+            if all(map(len, tables)):
+                pairs[task] = [[scale(task, scores)] for scores in tables]
     p_values = holm([permutation_p(*pair, metric="mean", two_sided=True, draws=5 * resamples)
-                     for pair in tables.values()])  # fmt: skip
-    for (task, pair), p in zip(tables.items(), p_values, strict=True):
+                     for pair in pairs.values()])  # fmt: skip
+    for (task, pair), p in zip(pairs.items(), p_values, strict=True):
         gap = difference(*pair, metric="mean", resamples=resamples)
         found[task] = dataclasses.replace(found[task], difference=gap, p=p)
     return found
@@ -285,49 +276,36 @@ def _method_results(analysis: Analysis) -> dict[str, MethodResult]:
 
     The tests are for a difference, and for no loss beyond the margin; each kind is corrected for its number.
     """
+    base, names = analysis.comparison.baseline, [method.name for method in analysis.comparison.methods]
+    rivals = [name for name in names if name != base and analysis.normalized(base) and analysis.normalized(name)]
+    different = holm([analysis.p_value(name, base, two_sided=True) for name in rivals])
+    not_worse = holm([analysis.p_value(name, base, margin=analysis.margin(base)) for name in rivals])
+    tests = dict(zip(rivals, zip(different, not_worse, strict=True), strict=True))
+    return {name: _method_result(analysis, name, tests.get(name)) for name in names}
+
+
+def _method_result(analysis: Analysis, name: str, tests: tuple[float, float] | None) -> MethodResult:
     comparison, resamples, baseline = analysis.comparison, analysis.resamples, analysis.comparison.baseline
-    tables = {method.name: {measure: values for measure in analysis.scales
-                            if (values := analysis.normalized(method.name, measure))}
-              for method in comparison.methods}  # fmt: skip
-    theirs = tables[baseline].get(comparison.criterion)
-    rivals = {name: mine for name, table in tables.items()
-              if theirs and name != baseline and (mine := table.get(comparison.criterion))}  # fmt: skip
-    different = holm([analysis.p_value(name, baseline, two_sided=True) for name in rivals])
-    not_worse = holm([analysis.p_value(name, baseline, margin=analysis.margin(baseline)) for name in rivals])
-    tests = {name: values for name, *values in zip(rivals, different, not_worse, strict=True)}
-    found = {}
-    for method in comparison.methods:
-        name, cells = method.name, {task: analysis.tasks[key] for task in comparison.tasks
-                                    if (key := (method.name, task)) in analysis.tasks}  # fmt: skip
-        runs = [run for task in cells for run in comparison.finished(name, task)]
-        aggregates = {measure: aggregate(values, resamples=resamples) for measure, values in tables[name].items()}
-        own = aggregates.get(comparison.criterion)
-        improvement, gap = NONE, NONE
-        if theirs and name in rivals:
-            improvement = probability_of_improvement(rivals[name], theirs, resamples=resamples)
-            gap = difference(rivals[name], theirs, resamples=resamples)
-        # Epochs, of logs, and FLOPs have no ratio.
-        alike = (method.config is None) == (comparison.method(baseline).config is None)
-        pairs = [
-            (analysis.tasks[name, task], analysis.tasks[baseline, task]) for task in comparison.common_tasks if alike
-        ]
-        compute, update_compute = (
-            _mean(getattr(mine, column) / (getattr(base, column) or math.nan) for mine, base in pairs)
-            for column in ("flops", "update_flops")
-        )
-        found[name] = MethodResult(
-            sum(cell.done for cell in cells.values()), sum(cell.planned for cell in cells.values()), aggregates,
-            own["iqm"] if own else NONE, improvement, compute, update_compute,
-            _mean(cell.processor for cell in cells.values()), _mean(cell.epochs for cell in cells.values()),
-            _mean(map(_monitoring, runs)), _mean(run.energy for run in runs), gap,
-            *tests.get(name, (math.nan, math.nan)),
-        )  # fmt: skip
-    return found
-
-
-def _monitoring(run: Run) -> float:
-    """Return the share of a run's FLOPs that measured updates."""
-    if run.config is None:
-        return math.nan
-    measuring, own = float(run.monitor_flops[-1]), float(run.flops[-1])
-    return measuring / (own if cost.pays_for_monitoring(run.config) else own + measuring)
+    cells = {task: cell for (method, task), cell in analysis.tasks.items() if method == name}
+    runs = [run for task in cells for run in comparison.finished(name, task)]
+    aggregates = {measure: aggregate(values, resamples=resamples) for measure in analysis.scales
+                  if (values := analysis.normalized(name, measure))}  # fmt: skip
+    iqm = aggregates[comparison.criterion]["iqm"] if comparison.criterion in aggregates else NONE
+    improvement = gap = NONE
+    mine, theirs = analysis.normalized(name), analysis.normalized(baseline)
+    if tests and mine and theirs:
+        improvement = probability_of_improvement(mine, theirs, resamples=resamples)
+        gap = analysis.gap(name, baseline)
+    # Epochs, of logs, and FLOPs have no ratio.
+    alike = (comparison.method(name).config is None) == (comparison.method(baseline).config is None)
+    pairs = [(cells[task], analysis.tasks[baseline, task]) for task in comparison.common_tasks if alike]
+    compute, update_compute = (
+        _mean(getattr(mine, column) / (getattr(base, column) or math.nan) for mine, base in pairs)
+        for column in ("flops", "update_flops")
+    )
+    done, planned = (sum(getattr(cell, column) for cell in cells.values()) for column in ("done", "planned"))
+    processor, epochs = (_mean(getattr(cell, column) for cell in cells.values()) for column in ("processor", "epochs"))
+    phases = [run.phases for run in runs if run.phases]
+    shares = {phase: _mean(parts[phase] for parts in phases) for phase in phases[0]} if phases else {}
+    return MethodResult(done, planned, aggregates, iqm, improvement, compute, update_compute, processor, epochs, shares,
+                        _mean(run.energy for run in runs), gap, *(tests or (math.nan, math.nan)))  # fmt: skip

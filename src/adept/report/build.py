@@ -114,7 +114,7 @@ def report_files(options: ReportOptions) -> tuple[dict[str, bytes], dict[str, An
         "title": comparison.title,
         "baseline": comparison.baseline,
         "criterion": comparison.criterion,
-        "normalization": analysis.criterion_scale.kind if analysis.criterion_scale else None,
+        "normalization": analysis.scale.kind if analysis.scale else None,
         "winner": analysis.winner,
         "use": {entry.place: {"method": entry.method, "text": entry.text} for entry in summary.epochs},
         "summary": summary.sentences,

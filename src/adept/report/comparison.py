@@ -12,14 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from adept import cost
 from adept.config import Config
 from adept.report.statistics import Array, area_under_curve, steps_to_threshold
 
 REACH = 0.9
 """Share of the way to the baseline's final score at which a run has got there, where a study names no threshold."""
-GRID_POINTS = 200
-MOST_DRAWN = 160_000
-"""Numbers drawn per quantity: with many runs each curve gets fewer points, so that pages open at once."""
 
 
 @dataclass(frozen=True)
@@ -30,20 +28,16 @@ class ComparedMethod:
     label: str
     config: Config | None
     """of its first task and seed; None for imported logs"""
-    source: str
     axis: tuple[str, str] | None = None
     """where its study has an axis: the labels of the method without the value, and of the value"""
 
     @property
     def family(self) -> str:
-        """What chooses the epochs: a scheduler's name, stopping (a rule that ends updates early), or imported.
-
-        A standardised bandit is of the family of the paper's rule that it varies.
-        """
+        """What chooses the epochs: a scheduler's name, stopping (a rule that ends updates early), or imported."""
         if self.config is None:
             return "imported"
         stops = self.config.scheduler == "fixed" and self.config.stopping
-        return "stopping" if stops else self.config.scheduler.removeprefix("standardized-")
+        return "stopping" if stops else self.config.scheduler.removeprefix("standardized-")  # those vary the paper's
 
     @property
     def adaptive(self) -> bool:
@@ -89,6 +83,16 @@ class Run:
     """kilowatt-hours, where they were measured"""
     starts: tuple[Mapping[str, Any], ...] = ()
 
+    @property
+    def phases(self) -> dict[str, float]:
+        """Shares of its FLOPs by phase; nothing for imported logs. The environments' own are not counted."""
+        if self.config is None or not len(self.steps):
+            return {}
+        sampling, measuring = float(self.flops[-1] - self.update_flops[-1]), float(self.monitor_flops[-1])
+        update = float(self.update_flops[-1]) - (measuring if cost.pays_for_monitoring(self.config) else 0.0)
+        total = sampling + update + measuring
+        return {"sampling": sampling / total, "update": update / total, "monitoring": measuring / total}
+
     def at(self, steps: npt.ArrayLike, column: str = "score") -> Array:
         """Return a column's last value at or before each step; NaN before the first and after the run's end."""
         values: Array = getattr(self, column)
@@ -122,13 +126,6 @@ class Comparison:
     left_out: tuple[str, ...] = ()
     """tasks that aggregates leave out, since the baseline offers no scale for them"""
 
-    @cached_property
-    def _cells(self) -> dict[tuple[str, str], list[Run]]:
-        cells: dict[tuple[str, str], list[Run]] = {}
-        for run in self.runs:
-            cells.setdefault((run.method, run.task), []).append(run)
-        return cells
-
     def method(self, name: str) -> ComparedMethod:
         """Return a method by name."""
         return next(method for method in self.methods if method.name == name)
@@ -137,31 +134,29 @@ class Comparison:
         """Return how a method is called."""
         return self.method(name).label
 
+    @cached_property
+    def _cells(self) -> dict[tuple[str, str], list[Run]]:
+        cells: dict[tuple[str, str], list[Run]] = {}
+        for run in self.runs:
+            cells.setdefault((run.method, run.task), []).append(run)
+        return cells
+
+    @cached_property
+    def _finished(self) -> dict[tuple[str, str], list[Run]]:
+        return {cell: [run for run in runs if run.state == "done" and math.isfinite(self.total(run, "score"))]
+                for cell, runs in self._cells.items()}  # fmt: skip
+
     def planned(self, method: str, task: str) -> list[Run]:
         """Return all cells of a method on a task."""
         return self._cells.get((method, task), [])
 
     def finished(self, method: str, task: str) -> list[Run]:
         """Return the runs that count: done, and with a score."""
-        return [run for run in self.planned(method, task) if run.state == "done" and math.isfinite(self.score(run))]
-
-    def score(self, run: Run) -> float:
-        """Return the mean return of the last 100 training episodes at the task's budget."""
-        return self._at_budget[run]["score"]
+        return self._finished.get((method, task), [])
 
     def total(self, run: Run, column: str) -> float:
-        """Return a cumulative column's value at the task's budget."""
-        return self._at_budget[run][column]
-
-    @cached_property
-    def _at_budget(self) -> dict[Run, dict[str, float]]:
-        columns = ("steps", "score", "flops", "update_flops", "processor")
-        nothing = dict.fromkeys(columns, math.nan)
-        return {
-            run: {column: float(run.at(min(self.budget[run.task], run.steps[-1]), column)) for column in columns}
-            if len(run.steps) else nothing
-            for run in self.runs
-        }  # fmt: skip
+        """Return a column's value at the task's budget; of the score, the mean return of the last 100 episodes."""
+        return float(run.at(min(self.budget[run.task], run.steps[-1]), column)) if len(run.steps) else math.nan
 
     def measure(self, run: Run, name: str) -> float:
         """Return one number of a run, higher is better: a criterion, or `test` for the score on test levels."""
@@ -170,7 +165,7 @@ class Comparison:
         if name == "steps-to-threshold":
             steps = steps_to_threshold(run.steps, run.score, self.thresholds[run.task])
             return 1 - min(steps / self.budget[run.task], 1.0)
-        return run.test if name == "test" else self.score(run)
+        return run.test if name == "test" else self.total(run, "score")
 
     def scores(self, method: str, task: str, name: str = "final-score") -> Array:
         """Return a measure of a method's finished runs; nothing where some run lacks it."""
@@ -191,8 +186,7 @@ class Comparison:
     def start(self, task: str) -> float:
         """Return where training starts from on a task: the lowest mean of the baseline's runs in its first quarter.
 
-        The first known scores alone are too high where only success ends an episode early: the first episodes that end
-        are then those that succeeded.
+        Where only success ends an episode early, the first known scores alone are too high.
         """
         runs = self.finished(self.baseline, task)
         if not runs:
@@ -213,14 +207,3 @@ class Comparison:
         """Tasks without their backend where that leaves them distinct."""
         names = {task: task.rpartition("/")[2] for task in self.tasks}
         return names if len(set(names.values())) == len(names) else {task: task for task in self.tasks}
-
-    @cached_property
-    def axis(self) -> dict[str, Array]:
-        """The steps at which each task's curves are drawn: as many as fit, no finer than the records."""
-        points = max(40, min(GRID_POINTS, MOST_DRAWN // max(1, len(self.runs))))
-        axes = {}
-        for task in self.tasks:
-            rows = [len(run.steps) for run in self.runs if run.task == task and run.state == "done"]
-            count = max(2, min([points, *rows]))
-            axes[task] = np.linspace(self.budget[task] / count, self.budget[task], count)
-        return axes

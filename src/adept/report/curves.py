@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from adept import cost
 from adept.report.analysis import Analysis
 from adept.report.comparison import Comparison, Run
 from adept.report.statistics import Array, curve_interval
-from adept.report.style import PHASES, looks
+from adept.report.style import looks
+
+GRID_POINTS = 200
+MOST_DRAWN = 160_000
+"""Numbers drawn per quantity: with many runs each curve gets fewer points, so that pages open at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,32 +38,34 @@ class Curve:
     planned: int
 
 
+def drawn_steps(comparison: Comparison, tasks: Sequence[str]) -> dict[str, Array]:
+    """Return the steps at which the curves of some tasks are drawn: as many as fit, no finer than the records."""
+    rows = [len(run.steps) for run in comparison.runs if run.task in tasks and run.state == "done"]
+    most = max(40, min(GRID_POINTS, MOST_DRAWN // max(1, len(comparison.runs))))
+    count = max(2, min([most, *rows]))
+    return {task: np.linspace(1 / count, 1, count) * comparison.budget[task] for task in tasks}
+
+
 @lru_cache(maxsize=1024)
-def task_curve(comparison: Comparison, method: str, task: str) -> Curve | None:
-    """Return the curve of a method on a task in units of return, or None where no run is finished."""
-    return _curve(comparison, method, (task,), lambda task, scores: scores)
+def mean_curve(analysis: Analysis, method: str, task: str = "") -> Curve | None:
+    """Return a method's curve on a task in units of return, or the normalised one over all common tasks.
 
-
-@lru_cache(maxsize=128)
-def aggregate_curve(analysis: Analysis, method: str) -> Curve | None:
-    """Return the curve of a method over all common tasks, normalised, or None where a task has no finished run."""
-    tasks = analysis.comparison.common_tasks
-    return _curve(analysis.comparison, method, tasks, analysis.scale) if analysis.scale and tasks else None
-
-
-def _curve(
-    comparison: Comparison, method: str, tasks: Sequence[str], scale: Callable[[str, Array], Array]
-) -> Curve | None:
-    runs = {task: comparison.finished(method, task) for task in tasks}
-    if not all(runs.values()):
+    None where a task has no finished run, or scores have no scale.
+    """
+    comparison, scale = analysis.comparison, analysis.scales["final-score"]
+    tasks = (task,) if task else comparison.common_tasks
+    runs = [comparison.finished(method, place) for place in tasks]
+    if not runs or not all(runs) or not (task or scale):
         return None
-    count = min(len(comparison.axis[task]) for task in tasks)
-    axes = {task: np.linspace(1 / count, 1, count) * comparison.budget[task] for task in tasks}
-    tables = [np.array([scale(task, run.at(axes[task])) for run in runs[task]]) for task in tasks]
-    flops = np.mean([np.mean([run.at(axes[task], "flops") for run in runs[task]], axis=0) for task in tasks], axis=0)
-    planned = sum(len(comparison.planned(method, task)) for task in tasks)
-    return Curve(np.mean(list(axes.values()), axis=0), *curve_interval(tables), flops, sum(map(len, runs.values())),
-                 planned)  # fmt: skip
+    steps = drawn_steps(comparison, tasks)
+    tables, flops = [], []
+    for place, entry in zip(tasks, runs, strict=True):
+        scores = np.array([run.at(steps[place]) for run in entry])
+        tables.append(scores if task or scale is None else scale(place, scores))
+        flops.append(np.mean([run.at(steps[place], "flops") for run in entry], axis=0))
+    planned = sum(len(comparison.planned(method, place)) for place in tasks)
+    mean_steps = np.mean(list(steps.values()), axis=0)
+    return Curve(mean_steps, *curve_interval(tables), np.mean(flops, axis=0), sum(map(len, runs)), planned)
 
 
 def _chosen(run: Run) -> Array:
@@ -84,31 +89,17 @@ def choice_shares(comparison: Comparison, method: str, tasks: Sequence[str]) -> 
 
     The shares are averaged over runs, then over tasks.
     """
-    progress, arms = np.linspace(0.02, 1.0, 50), arms_of(comparison, method)
-    runs = [comparison.finished(method, task) for task in tasks]
-    means = [np.mean([_shares(run, arms, progress * comparison.budget[run.task]) for run in entry], axis=0)
-             for entry in runs if entry]  # fmt: skip
-    return (progress, np.mean(means, axis=0)) if all(runs) else None
-
-
-def _shares(run: Run, arms: tuple[int, ...], axis: Array) -> Array:
-    chosen = _chosen(run)
-    counts = np.cumsum([chosen == arm for arm in arms], axis=1) / np.arange(1, len(chosen) + 1)
-    index = np.clip(np.searchsorted(run.steps, axis * (1 + 1e-9), side="right") - 1, 0, None)
-    return np.asarray(counts[:, index])
-
-
-def phase_flops(comparison: Comparison, method: str) -> dict[str, float] | None:
-    """Return the share of FLOPs by phase; the environment computes none that are counted."""
-    shares = []
-    for run in [run for task in comparison.tasks for run in comparison.finished(method, task)]:
-        if run.config is not None:
-            sampling, measuring = float(run.flops[-1] - run.update_flops[-1]), float(run.monitor_flops[-1])
-            own = measuring if cost.pays_for_monitoring(run.config) else 0.0
-            parts = np.array([sampling, float(run.update_flops[-1]) - own, measuring])
-            shares.append(parts / parts.sum())
-    found = zip(PHASES, np.mean(shares, axis=0), strict=True) if shares else ()
-    return {phase: float(share) for phase, share in found if share > 1e-6} or None
+    progress, arms, means = np.linspace(0.02, 1.0, 50), arms_of(comparison, method), []
+    for task in tasks:
+        steps, shares = progress * comparison.budget[task] * (1 + 1e-9), []
+        for run in comparison.finished(method, task):
+            chosen = _chosen(run)
+            counts = np.cumsum([chosen == arm for arm in arms], axis=1) / np.arange(1, len(chosen) + 1)
+            shares.append(counts[:, np.clip(np.searchsorted(run.steps, steps, side="right") - 1, 0, None)])
+        if not shares:
+            return None
+        means.append(np.mean(shares, axis=0))
+    return progress, np.mean(means, axis=0)
 
 
 def payload(analysis: Analysis) -> dict[str, Any]:
@@ -121,9 +112,9 @@ def payload(analysis: Analysis) -> dict[str, Any]:
     ]  # fmt: skip
     names = {"": "All tasks", **comparison.short}
     for task in names:
-        axis, lines = comparison.axis.get(task, np.empty(0)), []
+        axis, lines = drawn_steps(comparison, (task,))[task] if task else np.empty(0), []
         for index, method in enumerate(comparison.methods):
-            curve = task_curve(comparison, method.name, task) if task else aggregate_curve(analysis, method.name)
+            curve = mean_curve(analysis, method.name, task)
             line: dict[str, Any] = {"m": index, "y": []}
             if curve:
                 axis = curve.steps

@@ -6,7 +6,7 @@ import contextlib
 import io
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -169,9 +169,10 @@ def panel_figure(
     return figure, flat[:count]
 
 
-def legend(figure: Figure, axes: Axes, columns: int = 4) -> None:
-    """Put one legend above all panels."""
-    handles, labels = axes.get_legend_handles_labels()
+def legend(figure: Figure, columns: int = 4) -> None:
+    """Put one legend above all panels: that of the panel with the most labels."""
+    found = [axes.get_legend_handles_labels() for axes in figure.axes]
+    handles, labels = max(found, key=lambda entry: len(entry[1]))
     figure.legend(handles, labels, loc="outside upper left", ncols=min(columns, len(labels)), fontsize=8,
                   handlelength=2.6, columnspacing=1.4)  # fmt: skip
 
@@ -191,6 +192,3 @@ def draw_all(analysis: Analysis) -> list[Drawing]:
     pen = Pen(analysis, looks(analysis.comparison))
     with our_style():
         return [drawing for draw in DRAWINGS for drawing in draw(pen)]
-
-
-Draw = Callable[[Pen], Iterable[Drawing]]

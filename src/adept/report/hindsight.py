@@ -11,15 +11,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from adept.hindsight.advice import Advice, advise
-from adept.hindsight.stages import Mean
+from adept.hindsight.advice import Advice
+from adept.hindsight.stages import STAGE_NAMES, Mean
 from adept.report.analysis import Analysis
 from adept.report.comparison import Comparison, Run
 from adept.report.statistics import Array
-from adept.report.text import counted, listing
+from adept.report.text import listing
 from adept.runs.advice import advice_of
 
-STAGES = ("first third", "middle third", "last third")
 BINS = 30
 DIRECTIONS = {"short": "stop short", "over": "overshoot", "right": "are about as long as they should be"}
 
@@ -39,16 +38,16 @@ def gains(comparison: Comparison, method: str, tasks: Sequence[str]) -> dict[str
     Runs count equally; errors are those of means over a run's updates. The gain of the whole update stands at the
     median of the epochs done.
     """
-    tables: dict[str, dict[int, list[tuple[float, float]]]] = {name: {} for name in STAGES}
+    tables: dict[str, dict[int, list[tuple[float, float]]]] = {name: {} for name in STAGE_NAMES}
     for run in monitored(comparison, method, tasks):
-        stages = np.floor(len(STAGES) * (run.steps - 1) / comparison.budget[run.task])
+        stages = np.floor(len(STAGE_NAMES) * (run.steps - 1) / comparison.budget[run.task])
         last = int(np.median(run.epochs_done))
         known = {int(name[5:]): values for name, values in run.monitored.items() if name[5:].isdigit()}
         if "update_gain" in run.monitored:
             # A row measures the update before it: only those of the usual number of epochs.
             same = np.concatenate([[False], run.epochs_done[:-1] == last])
             known[last] = np.where(same, run.monitored["update_gain"], math.nan)
-        for (stage, name), (epoch, values) in itertools.product(enumerate(STAGES), known.items()):
+        for (stage, name), (epoch, values) in itertools.product(enumerate(STAGE_NAMES), known.items()):
             found = Mean.of(values[stages == stage])
             if found.updates:
                 tables[name].setdefault(epoch, []).append((found.value, found.error))
@@ -90,14 +89,9 @@ class TaskAdvice:
 
     method: str
     task: str
-    runs: tuple[tuple[int, Advice], ...]
-    """seed and advice of each monitored run"""
-
-    @property
-    def agreeing(self) -> list[tuple[int, Advice]]:
-        """The runs of the direction that most of them share."""
-        common, _ = Counter(said.whole.direction for _, said in self.runs).most_common(1)[0]
-        return [(seed, said) for seed, said in self.runs if said.whole.direction == common]
+    runs: int
+    agreeing: tuple[tuple[int, Advice], ...]
+    """seed and advice of each run of the direction that most of them share"""
 
 
 @lru_cache(maxsize=8)
@@ -109,20 +103,27 @@ def told(analysis: Analysis) -> tuple[TaskAdvice, ...]:
     if not names:
         return ()
     name = max(names, key=lambda name: (np.nan_to_num(analysis.iqm(name), nan=-math.inf), name == comparison.baseline))
-    runs = {task: monitored(comparison, name, (task,)) for task in comparison.tasks}
-    return tuple(TaskAdvice(name, task, tuple((run.seed, _advice_of(run)) for run in found))
-                 for task, found in runs.items() if found)  # fmt: skip
+    found = []
+    for task in comparison.tasks:
+        said = []
+        for run in monitored(comparison, name, (task,)):
+            assert run.config is not None  # its epochs are known
+            own = {"epochs": run.epochs, "epochs_done": run.epochs_done, "flops": run.flops, "score": run.score}
+            said.append((run.seed, advice_of(run.config, {**run.monitored, **own})))
+        for common, _ in Counter(each.whole.direction for _, each in said).most_common(1):
+            agreeing = tuple((seed, each) for seed, each in said if each.whole.direction == common)
+            found.append(TaskAdvice(name, task, len(said), agreeing))
+    return tuple(found)
 
 
 def advice(analysis: Analysis) -> list[tuple[str, str]]:
     """Return what a fixed method's updates say, task by task: how many runs agree, and the sentences of one run."""
     comparison, found = analysis.comparison, []
     for each in told(analysis):
-        (seed, said), *others = each.agreeing
+        seed, said = each.agreeing[0]
         agree = ""
-        if len(each.runs) > 1 and said.whole.direction in DIRECTIONS:
-            runs = counted(len(each.runs), "run")
-            agree = f"In {1 + len(others)} of {runs} updates {DIRECTIONS[said.whole.direction]}. "
+        if each.runs > 1 and said.whole.direction in DIRECTIONS:
+            agree = f"In {len(each.agreeing)} of {each.runs} runs updates {DIRECTIONS[said.whole.direction]}. "
         place = f"{comparison.label(each.method)} on {comparison.short[each.task]}"
         found.append((place, f"{agree}Seed {seed}: {str(said).replace('`', '')}"))
     return found
@@ -134,15 +135,9 @@ def directions(analysis: Analysis) -> list[str]:
     for each in told(analysis):
         direction = each.agreeing[0][1].whole.direction
         factors = [factor for _, said in each.agreeing if (factor := said.factor("learning-rate")) != 1]
-        if direction in ("short", "over") and 2 * len(factors) > len(each.runs):
+        if direction in ("short", "over") and 2 * len(factors) > each.runs:
             factor = float(np.median(factors))
             times = f"{factor:.2g}" if factor > 1 else f"1/{1 / factor:.2g}"
             tasks.setdefault((each.method, direction, times), []).append(comparison.short[each.task])
     return [f"Updates of {comparison.label(name)} {DIRECTIONS[way]} on {listing(places)}: multiply the learning rate "
             f"by {times} there." for (name, way, times), places in tasks.items()]  # fmt: skip
-
-
-def _advice_of(run: Run) -> Advice:
-    own = {"epochs": run.epochs, "epochs_done": run.epochs_done, "flops": run.flops, "score": run.score}
-    columns = {**run.monitored, **own}
-    return advise(columns) if run.config is None else advice_of(run.config, columns)

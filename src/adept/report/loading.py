@@ -21,19 +21,17 @@ from adept.report.methods import deviations, differing_keys, name_methods
 from adept.report.statistics import Array
 from adept.runs.records import read_config, read_evaluations, read_iterations, read_starts, read_status
 from adept.studies.grid import Study
-from adept.studies.results import MONITORING, Cell, StudyResults, load_results, undeclared_differences
+from adept.studies.results import MONITORING, StudyResults, load_results, undeclared_differences
 
 PROCESSOR = "processor_seconds"
 """The column of processor time; wall time says little where a machine is shared, and is left out."""
 NO_PART = ("env", "seed", *MONITORING)
 """Configuration keys that are no part of a method."""
-KINDS = ("study", "runs", "logs")
-"""What a folder may hold: a study, runs without one, or other people's logs."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """What one folder holds."""
+    """What one folder holds, or several of runs that belong to no study."""
 
     name: str
     title: str
@@ -50,26 +48,34 @@ def load_comparison(
     """Read folders into one comparison; refuse what cannot be compared."""
     if not directories:
         raise ValueError("a report needs one or more folders, of studies or of TensorBoard logs")
+    kinds = [(_kind(directory), directory) for directory in directories]
     studied, trained, logged = (
-        [each for each in directories if _kind(each) == kind] for kind in ("study", "runs", "logs")
+        [each for kind, each in kinds if kind == wanted] for wanted in ("study", "runs", "logs")
     )
     sources = [*map(_read_study, studied), *_read_runs(trained), *map(_read_logs, logged)]
     studies = [source.study for source in sources if source.study]
     criterion, threshold = _criterion(studies)
-    found, declared = _told_apart(sources)
-    methods, runs = _merged(found)
+    declared = tuple(dict.fromkeys(key for source in sources for key in source.declared))
+    more = _further_differences(sources, declared)
+    methods, runs = _merged(sources, more)
     if baseline is None:
-        baseline = studies[0].baseline if studies else _usual(methods)
+        baseline = studies[0].baseline if studies else max(methods, key=_usual).name
     if baseline not in (names := [method.name for method in methods]):
         raise unknown_name("baseline", baseline, names)
     tasks = tuple(dict.fromkeys(run.task for run in runs))
-    budget, notes = _budgets(tasks, runs, any(method.config is None for method in methods))
+    budget, notes = _budgets(tasks, runs)
+    if any(method.config is None for method in methods):
+        notes.append(
+            "Imported logs carry no configuration: whether their settings equal those of the other methods is not "
+            "verified. Their compute is given in epochs, where they tell those, and only among themselves."
+        )
     title = title or " and ".join(source.title for source in sources)
-    return Comparison(title, methods, tasks, runs, baseline, budget, declared, notes, criterion, threshold)
+    declared = tuple(dict.fromkeys([*declared, *more]))
+    return Comparison(title, methods, tasks, runs, baseline, budget, declared, tuple(notes), criterion,
+                      threshold)  # fmt: skip
 
 
 def _kind(directory: Path) -> str:
-    """Return what a folder holds, one of `KINDS`."""
     if not directory.is_dir():
         what = "is a file" if directory.exists() else "does not exist"
         raise ValueError(
@@ -86,18 +92,38 @@ def _read_study(directory: Path) -> Source:
     results = load_results(directory)
     _require_comparable(results)
     study = results.study
-    configs = {method.name: study.config(method.name, study.tasks[0], study.seeds[0]) for method in study.methods}
     methods = tuple(
-        ComparedMethod(each.name, each.label, configs[each.name], study.name, each.axis) for each in study.methods
+        ComparedMethod(each.name, each.label, study.config(each.name, study.tasks[0], study.seeds[0]), each.axis)
+        for each in study.methods
     )
-    runs = tuple(run_of_cell(results, cell, study.budget[cell.task]) for cell in results.cells)
-    return Source(study.name, study.title, methods, runs, tuple(study.differs), study)
+    runs = []
+    for cell in results.cells:
+        run = Run(*cell.key, cell.state, cell.error, results.recorded_config(cell), cell.path)
+        if cell.state != "missing":
+            energy = float((results.energy(cell) or {}).get("kwh", math.nan))
+            columns = results.curve(cell)
+            if columns:
+                columns = columns.take(columns["step"] <= study.budget[cell.task])
+            run = replace(run, starts=tuple(results.starts(cell)), energy=energy)
+            run = with_records(run, columns, results.evaluations(cell))
+        runs.append(run)
+    return Source(study.name, study.title, methods, tuple(runs), tuple(study.differs), study)
+
+
+def _require_comparable(results: StudyResults) -> None:
+    if found := undeclared_differences(results):
+        more = f" (and {len(found) - 1} more differences)" if len(found) > 1 else ""
+        keys = ", ".join(dict.fromkeys(difference.key for difference in found))
+        raise ValueError(
+            f"the runs of {results.study.name!r} are not what it declares: {found[0]}{more}; run them again, or make "
+            f"methods of them: declare {keys} in differs of study.toml, and set it in [[methods]]"
+        )
 
 
 def _read_logs(directory: Path) -> Source:
     name, logs = directory.resolve().name, import_logs(directory)
     methods = dict.fromkeys(run.method for run in logs)
-    return Source(name, name, tuple(ComparedMethod(method, method, None, name) for method in methods), tuple(logs))
+    return Source(name, name, tuple(ComparedMethod(method, method, None) for method in methods), tuple(logs))
 
 
 def _read_runs(directories: Sequence[Path]) -> list[Source]:
@@ -108,7 +134,7 @@ def _read_runs(directories: Sequence[Path]) -> list[Source]:
     configs, title = [read_config(path) for path in paths], " and ".join(each.resolve().name for each in directories)
     methods, runs = dict[str, ComparedMethod](), []
     for path, config, name in zip(paths, configs, name_methods(configs), strict=True):
-        methods.setdefault(name, ComparedMethod(name, name, config, title))
+        methods.setdefault(name, ComparedMethod(name, name, config))
         status = read_status(path)
         error = status.get("error") if status["state"] == "failed" else None
         run = Run(name, config.env, config.seed, status["state"], error, config, path, starts=tuple(read_starts(path)))
@@ -129,50 +155,40 @@ def _differing(runs: Iterable[Run]) -> list[str]:
     for run in runs:
         if run.config is not None:
             tasks.setdefault(run.task, []).append(run.config.to_dict())
-    found = {key for configs in tasks.values() for key in differing_keys(configs)}
-    return sorted(found - {*NO_PART})
+    return sorted({key for configs in tasks.values() for key in differing_keys(configs)} - {*NO_PART})
 
 
-def _told_apart(sources: Sequence[Source]) -> tuple[list[Source], tuple[str, ...]]:
-    """Add to the labels what else differs between folders, and return the keys that methods differ in."""
-    declared = tuple(dict.fromkeys(key for source in sources for key in source.declared))
+def _further_differences(sources: Sequence[Source], declared: Sequence[str]) -> tuple[str, ...]:
+    """Return the keys beyond the declared ones in which methods, or two folders' runs of one method, differ."""
     alike: dict[tuple[str, str], list[Run]] = {}
     for source in sources:
         labels = {method.name: method.label for method in source.methods}
         for run in source.runs:
             alike.setdefault((run.method, labels[run.method]), []).append(run)
     keys = [key for key in _differing(run for source in sources for run in source.runs) if key not in declared]
-    keys += [key for runs in alike.values() for key in _differing(runs) if key not in keys]
-    found = []
-    for source in sources:
-        methods = []
-        for method in source.methods:
-            values = {} if method.config is None else method.config.to_dict()
-            label = ", ".join([method.label, *(f"{key}={values[key]}" for key in keys if key in values)])
-            methods.append(replace(method, label=label))
-        found.append(replace(source, methods=tuple(methods)))
-    return found, tuple(dict.fromkeys([*declared, *keys]))
+    return tuple(dict.fromkeys([*keys, *(key for runs in alike.values() for key in _differing(runs))]))
 
 
-def _merged(sources: Sequence[Source]) -> tuple[tuple[ComparedMethod, ...], tuple[Run, ...]]:
-    """Return the methods and runs of all folders: a method with the same name and label, and settings, is the same one.
+def _merged(sources: Sequence[Source], keys: Sequence[str]) -> tuple[tuple[ComparedMethod, ...], tuple[Run, ...]]:
+    """Return the methods and runs of all folders; what else they differ in is added to the labels.
 
-    The name of another one is prefixed by its source. Logs name tasks without a backend.
+    A method with the same name and label, and settings, is the same one; the name of another one is prefixed by its
+    source. Logs name tasks without a backend.
     """
     methods, runs = dict[str, ComparedMethod](), dict[tuple[str, str, int], Run]()
     for source in sources:
         names, tasks = dict[str, str](), {run.task.rpartition("/")[2]: run.task for run in runs.values()}
         for method in source.methods:
+            values = {} if method.config is None else method.config.to_dict()
+            label = ", ".join([method.label, *(f"{key}={values[key]}" for key in keys if key in values)])
             name = method.name
-            while (known := methods.get(name)) and (known.label != method.label or method.config is None):
+            while (known := methods.get(name)) and (known.label != label or method.config is None):
                 name = f"{source.name}/{name}"
-            label = name if method.config is None else method.label
-            methods.setdefault(name, replace(method, name=name, label=label))
+            methods.setdefault(name, replace(method, name=name, label=name if method.config is None else label))
             names[method.name] = name
         for run in source.runs:
-            task = (
-                run.task if run.config is not None or source.study else tasks.get(run.task.rpartition("/")[2], run.task)
-            )
+            short = run.task.rpartition("/")[2]
+            task = run.task if run.config is not None or source.study else tasks.get(short, run.task)
             run = replace(run, method=names[run.method], task=task)
             other = runs.setdefault((run.method, task, run.seed), run)
             if other is not run and {other.state, run.state} == {"done"}:
@@ -185,14 +201,10 @@ def _merged(sources: Sequence[Source]) -> tuple[tuple[ComparedMethod, ...], tupl
     return tuple(methods.values()), tuple(runs.values())
 
 
-def _usual(methods: Iterable[ComparedMethod]) -> str:
-    """Return the method that others are compared with: a fixed one, nearest to the preset, with the most epochs."""
-
-    def rank(method: ComparedMethod) -> tuple[bool, int, int]:
-        departs = 0 if method.config is None else deviations(method.config)
-        return method.fixed_epochs is not None, -departs, method.fixed_epochs or 0
-
-    return max(methods, key=rank).name
+def _usual(method: ComparedMethod) -> tuple[bool, int, int]:
+    """Return what makes a method the one to compare with: fixed epochs, near the preset, and many of them."""
+    departs = 0 if method.config is None else deviations(method.config)
+    return method.fixed_epochs is not None, -departs, method.fixed_epochs or 0
 
 
 def _criterion(studies: Sequence[Study]) -> tuple[str, float | None]:
@@ -204,18 +216,8 @@ def _criterion(studies: Sequence[Study]) -> tuple[str, float | None]:
     return next(iter(declared), ("final-score", None))
 
 
-def _require_comparable(results: StudyResults) -> None:
-    if found := undeclared_differences(results):
-        more = f" (and {len(found) - 1} more differences)" if len(found) > 1 else ""
-        keys = ", ".join(dict.fromkeys(difference.key for difference in found))
-        raise ValueError(
-            f"the runs of {results.study.name!r} are not what it declares: {found[0]}{more}; run them again, or make "
-            f"methods of them: declare {keys} in differs of study.toml, and set it in [[methods]]"
-        )
-
-
-def _budgets(tasks: Iterable[str], runs: Sequence[Run], imported: bool) -> tuple[dict[str, float], tuple[str, ...]]:
-    """Return the steps at which scores are taken: all of them, or those of the method with the fewest."""
+def _budgets(tasks: Iterable[str], runs: Sequence[Run]) -> tuple[dict[str, float], list[str]]:
+    """Return the steps at which scores are taken, all of them or those of the shortest method, and what to know."""
     budget, notes = {}, []
     for task in tasks:
         here = [run for run in runs if run.task == task and len(run.steps)]
@@ -226,54 +228,35 @@ def _budgets(tasks: Iterable[str], runs: Sequence[Run], imported: bool) -> tuple
         budget[task] = longest
         if shortest < 0.98 * longest:
             budget[task] = shortest
-            who = min(ends, key=lambda name: ends[name])
             notes.append(
-                f"On {task}, {who} ends after {shortest:,.0f} steps and others go on to {longest:,.0f}: every score "
-                f"there is taken at {shortest:,.0f} steps."
+                f"On {task}, {min(ends, key=ends.__getitem__)} ends after {shortest:,.0f} steps and others go on to "
+                f"{longest:,.0f}: every score there is taken at {shortest:,.0f} steps."
             )
-    if imported:
-        notes.append(
-            "Imported logs carry no configuration: whether their settings equal those of the other methods is not "
-            "verified. Their compute is given in epochs, where they tell those, and only among themselves."
-        )
-    return budget, tuple(notes)
-
-
-def run_of_cell(results: StudyResults, cell: Cell, budget: float) -> Run:
-    """Read the run of a study's cell, up to the study's budget of steps."""
-    run = Run(cell.method, cell.task, cell.seed, cell.state, cell.error, results.recorded_config(cell), cell.path)
-    if cell.state == "missing":
-        return run
-    energy = (results.energy(cell) or {}).get("kwh", math.nan)
-    run = replace(run, starts=tuple(results.starts(cell)), energy=float(energy))
-    columns = results.curve(cell)
-    if columns:
-        columns = columns.take(columns["step"] <= budget)
-    return with_records(run, columns, results.evaluations(cell))
+    return budget, notes
 
 
 def with_records(run: Run, columns: Mapping[str, Array], evaluations: Sequence[Mapping[str, str]]) -> Run:
     """Fill in a run's curves and totals."""
     if not columns or not len(columns["step"]):
         return run
-    total, monitoring = columns["flops"], monitor_flops(run.config, columns)
+    total, monitoring = columns["flops"], _monitor_flops(run.config, columns)
     spent = total if run.config is not None and cost.pays_for_monitoring(run.config) else total - monitoring
     return replace(
         run,
         steps=columns["step"],
         score=columns["score"],
         flops=spent,
-        update_flops=spent - sampling_flops(run.config, columns),
+        update_flops=spent - _sampling_flops(run.config, columns),
         monitor_flops=monitoring,
         processor=columns.get(PROCESSOR, np.full(len(columns["step"]), math.nan)),
         epochs=columns["epochs"],
         epochs_done=columns["epochs_done"],
         monitored={name: values for name, values in columns.items() if column(name).report},
-        test=score_on_test_levels(evaluations, float(columns["step"][-1])),
+        test=_score_on_test_levels(evaluations, float(columns["step"][-1])),
     )
 
 
-def sampling_flops(config: Config | None, columns: Mapping[str, Array]) -> Array:
+def _sampling_flops(config: Config | None, columns: Mapping[str, Array]) -> Array:
     """Return the cumulative FLOPs of sampling.
 
     The first iteration has no update to measure, so its FLOPs and epochs tell those of one forward pass.
@@ -284,23 +267,23 @@ def sampling_flops(config: Config | None, columns: Mapping[str, Array]) -> Array
     return np.asarray(forward * cost.sampling(config) * columns["iteration"], np.float64)
 
 
-def monitor_flops(config: Config | None, columns: Mapping[str, Array]) -> Array:
+def _monitor_flops(config: Config | None, columns: Mapping[str, Array]) -> Array:
     """Return the cumulative FLOPs of measuring updates; of older records, what sampling and updating leave over."""
     if "monitor_flops" in columns:
         return columns["monitor_flops"]
     if config is None or "slope_z" not in columns:
         return np.zeros(len(columns["flops"]))
-    sampling = sampling_flops(config, columns)
+    sampling = _sampling_flops(config, columns)
     updates = sampling[0] / cost.sampling(config) * cost.epoch(config) * np.cumsum(columns["epochs_done"])
     return np.asarray(np.maximum(columns["flops"] - sampling - updates, 0.0))
 
 
-def score_on_test_levels(rows: Sequence[Mapping[str, str]], step: float) -> float:
+def _score_on_test_levels(rows: Sequence[Mapping[str, str]], step: float) -> float:
     """Return the mean return on test levels of the sampled policy at the end, over all episodes played there."""
     needed = ("levels", "deterministic", "step", "episodes", "return_mean")
-    rows = [row for row in rows if all(name in row for name in needed)]  # a file of another version may lack some
-    rows = [row for row in rows if row["levels"] == "test" and row["deterministic"].lower() in ("false", "0")]
-    rows = [row for row in rows if float(row["step"]) == step]
+    rows = [row for row in rows if all(name in row for name in needed)  # a file of another version may lack some
+            and row["levels"] == "test" and row["deterministic"].lower() in ("false", "0")
+            and float(row["step"]) == step]  # fmt: skip
     episodes = [float(row["episodes"]) for row in rows]
     if not sum(episodes):
         return math.nan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -27,15 +28,16 @@ def name_methods(configs: Sequence[Config]) -> list[str]:
     """
     own, usual = [_values(config) for config in configs], [_values(_preset(config)) for config in configs]
     shown = [_shown(place, configs, own, usual) for place in range(len(configs))]
-    differing = differing_keys(shown)
-    identities = [json.dumps({key: values.get(key) for key in differing}, sort_keys=True) for values in shown]
-    names: dict[str, str] = {}
-    for identity in dict.fromkeys(identities):
-        places = [place for place, found in enumerate(identities) if found == identity]
-        name = _name([configs[place] for place in places], [shown[place] for place in places], own, places, differing)
-        taken = sum(name == other.partition(" #")[0] for other in names.values())
-        names[identity] = f"{name} #{taken + 1}" if taken else name
-    return [names[identity] for identity in identities]
+    differing, alike = differing_keys(shown), dict[str, list[int]]()
+    for place, values in enumerate(shown):
+        identity = json.dumps([values.get(key) for key in differing], sort_keys=True)
+        alike.setdefault(identity, []).append(place)
+    names, taken = dict[int, str](), Counter[str]()
+    for places in alike.values():
+        name = _name([configs[place] for place in places], [own[place] for place in places], own, differing)
+        taken[name] += 1
+        names |= dict.fromkeys(places, name if taken[name] == 1 else f"{name} #{taken[name]}")
+    return [names[place] for place in range(len(configs))]
 
 
 def differing_keys(tables: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -82,9 +84,8 @@ def _shown(place: int, configs: Sequence[Config], own: list[Values], usual: list
 
 
 def _name(
-    configs: Sequence[Config], shown: Sequence[Values], own: Sequence[Values], places: Sequence[int],
-    differing: Sequence[str],
-) -> str:  # fmt: skip
+    configs: Sequence[Config], values: Sequence[Values], every: Sequence[Values], differing: Sequence[str]
+) -> str:
     """Call a method by what it is in the keys that differ; by its epochs where none does."""
     first, words = configs[0], []
     if "algo" in differing or not differing:
@@ -92,16 +93,14 @@ def _name(
     if not differing or any(key in differing for key in CHOOSER):
         words.append(_chooser(configs))
     for key in differing:
+        value, same = values[0][key], all(other[key] == values[0][key] for other in values)
         if key in ("algo", *CHOOSER):
             continue
-        values = [own[place][key] for place in places]
-        same = all(value == values[0] for value in values)
-        if isinstance(values[0], dict):
-            rivals = [table[key] for table in own if table["scheduler"] == first.scheduler]
-            words += [f"{name}={_text(values[0][name])}" for name in differing_keys(rivals)
-                      if same and name in values[0]]  # fmt: skip
+        if isinstance(value, dict):
+            rivals = [table[key] for table in every if table["scheduler"] == first.scheduler]
+            words += [f"{name}={_text(value[name])}" for name in differing_keys(rivals) if same and name in value]
         else:
-            words.append(f"{key}={_text(values[0])}" if same else f"{PRESET} {key}")
+            words.append(f"{key}={_text(value)}" if same else f"{PRESET} {key}")
     return " ".join(words) or _chooser(configs)
 
 

@@ -103,18 +103,14 @@ def findings(summary: Summary) -> str:
     ):
         items = "".join(f"<dt>{escape(place)}</dt><dd>{tied(text)}</dd>" for place, text in entries)
         parts += [f'<h3>{title}</h3><dl class="epochs">{items}</dl>'] if items else []
-    items = "".join(f"<li>{dot_of(verdict.state)}<span><b>{escape(verdict.label)}</b> {tied(verdict.claim)}"
-                    f"<small>{tied(verdict.reason)}</small></span></li>" for verdict in summary.keep)  # fmt: skip
+    items = "".join(f'<li><i class="mark {verdict.state.replace(" ", "-")}" aria-hidden="true"></i><span>'
+                    f"<b>{escape(verdict.label)}</b> {tied(verdict.claim)}<small>{tied(verdict.reason)}</small></span>"
+                    "</li>" for verdict in summary.keep)  # fmt: skip
     title = "Is choosing during the run better than a fixed setting?"
     parts += [f'<h3>{title}</h3><ul class="keep">{items}</ul>'] if items else []
     notices = "".join(f'<li class="notice">{escape(text)}</li>' for text in summary.warnings)
     parts += [f'<ul class="notices">{notices}</ul>'] if notices else []
     return "\n".join(parts)
-
-
-def dot_of(state: str) -> str:
-    """Return a mark of a verdict's state; the words beside it say the same."""
-    return f'<i class="mark {state.replace(" ", "-")}" aria-hidden="true"></i>'
 
 
 def methods(analysis: Analysis) -> str:
@@ -128,7 +124,7 @@ def methods(analysis: Analysis) -> str:
             percent(result.update_compute) + (" ◆" if name in analysis.pareto else ""), result.update_compute
         ),
         "All FLOPs": lambda name, result: number_cell(result.compute, percent),
-        "Monitoring": lambda name, result: number_cell(result.monitoring or math.nan, small_percent),
+        "Monitoring": lambda name, result: number_cell(result.phases.get("monitoring") or math.nan, small_percent),
         "Mean epochs": lambda name, result: number_cell(result.epochs),
         "Processor time": lambda name, result: number_cell(result.processor, duration),
         "Energy per run": lambda name, result: number_cell(result.energy, energy),
@@ -227,7 +223,7 @@ def measured(analysis: Analysis) -> str:
         "budget": "shares of the budget of steps that were left when the score reached the threshold (0: never)",
         "none": "left as they are",
     }
-    scale, kind = analysis.criterion_scale, fixed_word(analysis)
+    scale, kind = analysis.scale, fixed_word(analysis)
     adaptive = any(method.adaptive for method in comparison.methods)
     texts = [
         f"Criterion: {analysis.criterion}, as the study declares it.",

@@ -82,14 +82,17 @@ def _headline(analysis: Analysis, few: tuple[int, int | None] | None) -> str:
     if not analysis.scored:
         cells = [analysis.tasks[method.name, task].done for method in comparison.methods
                  for task in comparison.common_tasks]  # fmt: skip
-        if analysis.criterion_scale is None and cells and all(cells):
+        if analysis.scale is None and cells and all(cells):
             return "There is no result over all tasks: the baseline offers no scale for them. Compare task by task."
         return "There is no result over all tasks yet: no method has a finished run on every task."
     if not analysis.rivals:
         return f"{comparison.label(analysis.scored[0])} is the only method with results on every task."
     if better := analysis.standing("better"):
-        spent = _price(analysis.methods[better[0]].update_compute)
-        return f"Use {comparison.label(better[0])}: it {beats} {label}{spent}."
+        spent = analysis.methods[better[0]].update_compute
+        price = f", {'with' if spent < 1 else 'but takes'} {percent(spent)} of its update FLOPs"
+        if 1 / EQUAL <= spent <= EQUAL:
+            price = ", at the same compute"
+        return f"Use {comparison.label(better[0])}: it {beats} {label}{price if math.isfinite(spent) else ''}."
     if few:
         wanted = f"; {few[1]} could" if few[1] else ""
         return f"{counted(few[0], 'seed')} cannot tell these methods apart, whatever they score{wanted}."
@@ -101,14 +104,6 @@ def _headline(analysis: Analysis, few: tuple[int, int | None] | None) -> str:
     if len(analysis.rivals) == 1:
         return f"Stay with {label}: {comparison.label(analysis.rivals[0])} is not shown to {beat} it."
     return f"Stay with {label}: none of the {len(analysis.rivals)} other methods is shown to {beat} it."
-
-
-def _price(compute: float) -> str:
-    if not math.isfinite(compute):
-        return ""
-    if compute * EQUAL < 1:
-        return f", with {percent(compute)} of its update FLOPs"
-    return ", at the same compute" if compute <= EQUAL else f", but takes {percent(compute)} of its update FLOPs"
 
 
 def _facts(analysis: Analysis, few: tuple[int, int | None] | None) -> list[str]:

@@ -21,31 +21,29 @@ def csv_text(blocks: Iterable[Block]) -> str:
     """Return blocks of rows below each other; the first one names the columns, a missing number is an empty cell."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    for index, columns in enumerate(map(flat, blocks)):
+    for index, columns in enumerate(map(_flat, blocks)):
         if index == 0:
             writer.writerow(columns)
         count = max((len(value) for value in columns.values() if isinstance(value, np.ndarray)), default=1)
         for row in range(count):
             values = (value[row] if isinstance(value, np.ndarray) else value for value in columns.values())
-            writer.writerow(map(cell, values))
+            writer.writerow(map(_cell, values))
     return text.getvalue()
 
 
-def flat(block: Block) -> dict[str, object]:
-    """Return the columns of a block, those of estimates and mappings side by side."""
+def _flat(block: Block) -> dict[str, object]:
     found: dict[str, object] = {}
     for name, value in block.items():
         if isinstance(value, Estimate):
             found |= {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high}
         elif isinstance(value, Mapping):
-            found |= flat({f"{name}_{key}": item for key, item in value.items()})
+            found |= _flat({f"{name}_{key}": item for key, item in value.items()})
         else:
             found[name] = value
     return found
 
 
-def cell(value: object) -> str:
-    """Return one value as text."""
+def _cell(value: object) -> str:
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value + 0.0:.6g}"
     return "" if value is None else str(int(value) if isinstance(value, bool) else value)
@@ -59,7 +57,7 @@ def method_rows(analysis: Analysis) -> list[Block]:
         {
             "name": method.name, "label": method.label, "done": found.done, "planned": found.planned,
             "compute": found.compute, "update_compute": found.update_compute, "processor_seconds": found.processor,
-            "epochs": found.epochs, "monitoring": found.monitoring, "kwh": found.energy,
+            "epochs": found.epochs, "monitoring": found.phases.get("monitoring", math.nan), "kwh": found.energy,
             "standing": found.standing or None, "p": found.p,
             "p_not_worse": found.p_not_worse, "iqm_difference": found.difference,
             "probability_of_improvement": found.improvement, "pareto": method.name in analysis.pareto,
@@ -94,14 +92,19 @@ def runs_table(analysis: Analysis) -> str:
     comparison, rows = analysis.comparison, []
     columns = ("steps", "score", "mean_score", comparison.criterion, "test", "flops", "update_flops",
                "processor_seconds", "epochs")  # fmt: skip
-    names = [method.name for method in comparison.methods]
-    for run in sorted(comparison.runs, key=lambda run: (comparison.tasks.index(run.task), names.index(run.method),
-                                                        run.seed)):  # fmt: skip
+    cells = [comparison.planned(method.name, task) for task in comparison.tasks for method in comparison.methods]
+    for run in (run for cell in cells for run in sorted(cell, key=lambda run: run.seed)):
         values: list[float] = [math.nan] * len(columns)
         if len(run.steps):
             measures = (comparison.measure(run, name) for name in ("mean-score", comparison.criterion, "test"))
             spent = (comparison.total(run, column) for column in ("flops", "update_flops", "processor"))
-            values = [float(run.steps[-1]), comparison.score(run), *measures, *spent, float(run.epochs_done.sum())]
+            values = [
+                float(run.steps[-1]),
+                comparison.total(run, "score"),
+                *measures,
+                *spent,
+                float(run.epochs_done.sum()),
+            ]
         rows.append({"task": run.task, "method": run.method, "seed": run.seed, "state": run.state,
                      **dict(zip(columns, values, strict=True)), "error": run.error})  # fmt: skip
     return csv_text(rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -37,14 +37,8 @@ class Verdict:
         return f"{self.label}: {self.claim}" + (f" ({self.reason})." if self.reason else ".")
 
 
-@dataclass(frozen=True)
-class _Trial:
-    """One test of an adaptive method against a fixed one: better than it, or not worse."""
-
-    method: str
-    rival: str
-    better: bool
-    p: float
+Trials = dict[tuple[str, bool], float]
+"""p-values of the tests of one method, by its fixed rival and whether it is to be better or only not worse."""
 
 
 @lru_cache(maxsize=8)
@@ -57,11 +51,11 @@ def against_fixed(analysis: Analysis) -> tuple[Verdict, ...]:
     around it: one in between, which nobody ran, would do as well.
     """
     methods = [method.name for method in analysis.comparison.methods if method.adaptive] if analysis.scored else []
-    trials = [trial for name in methods for trial in _trials(analysis, name)]
-    p_values = holm([trial.p for trial in trials])
-    corrected = [replace(trial, p=p) for trial, p in zip(trials, p_values, strict=True)]
-    return tuple(_verdict(analysis, name, [trial for trial in corrected if trial.method == name], len(trials))
-                 for name in methods)  # fmt: skip
+    trials = {name: _trials(analysis, name) for name in methods}
+    corrected = iter(holm([p for found in trials.values() for p in found.values()]))
+    count = sum(map(len, trials.values()))
+    return tuple(_verdict(analysis, name, {trial: next(corrected) for trial in found}, count)
+                 for name, found in trials.items())  # fmt: skip
 
 
 def fixed_word(analysis: Analysis) -> str:
@@ -92,44 +86,44 @@ def _affordable(analysis: Analysis, name: str) -> list[str]:
     return fixed_methods(analysis, name, EQUAL * analysis.methods[name].update_compute)
 
 
-def _trials(analysis: Analysis, name: str) -> list[_Trial]:
+def _trials(analysis: Analysis, name: str) -> Trials:
     fixed, cheaper = fixed_methods(analysis, name), _affordable(analysis, name)
     tables = [analysis.normalized(entry) or [] for entry in (name, *fixed)]
     if name not in analysis.scored or not fixed or not all(len(task) > 1 for table in tables for task in table):
-        return []  # one seed does not tell
-    trials, best = [], max(fixed, key=analysis.iqm)
+        return {}  # one seed does not tell
+    trials, best = Trials(), max(fixed, key=analysis.iqm)
     if cheaper:
         rival = max(cheaper, key=analysis.iqm)
-        trials.append(_Trial(name, rival, True, analysis.p_value(name, rival)))
+        trials[rival, True] = analysis.p_value(name, rival)
     margin = analysis.margin(best)
     if best not in cheaper and not any(analysis.p_value(rival, best, margin=margin) < LEVEL for rival in cheaper):
-        trials.append(_Trial(name, best, False, analysis.p_value(name, best, margin=margin)))
+        trials[best, False] = analysis.p_value(name, best, margin=margin)
     return trials
 
 
-def _verdict(analysis: Analysis, name: str, trials: list[_Trial], tests: int) -> Verdict:
+def _verdict(analysis: Analysis, name: str, trials: Trials, tests: int) -> Verdict:
     label, word = analysis.comparison.label, fixed_word(analysis)
     if not trials:
         why = "one seed does not tell" if fixed_methods(analysis, name) else f"no {word} was run beside it"
         why = why if name in analysis.scored else "it lacks a finished run on some task"
         return Verdict(name, label(name), "unknown", why, "")
-    trial = next((trial for trial in trials if trial.p < LEVEL), trials[0])
-    rival, table = label(trial.rival), analysis.normalized
-    spent = percent(analysis.methods[name].update_compute / analysis.methods[trial.rival].update_compute)
-    gap = difference(table(name) or [], table(trial.rival) or [], resamples=analysis.resamples)
-    facts = f"IQM {signed(gap)}, {p_text(trial.p)}"
-    reason = f"{rival} is the best {word} for its compute: {facts}" if trial.better else (
+    best, better = next((trial for trial in trials if trials[trial] < LEVEL), next(iter(trials)))
+    rival, p = label(best), trials[best, better]
+    spent = percent(analysis.methods[name].update_compute / analysis.methods[best].update_compute)
+    facts = f"IQM {signed(analysis.gap(name, best))}, {p_text(p)}"
+    reason = f"{rival} is the best {word} for its compute: {facts}" if better else (
         f"{rival} is the best {word}: {facts}, at {spent} of its update FLOPs")  # fmt: skip
-    seeds = analysis.fewest_runs((name, trial.rival))
+    seeds = analysis.fewest_runs((name, best))
     state, claim = "no better", f"no better than {rival} at the same compute"
-    if trial.p < LEVEL:
-        above = _line_above(analysis, name)
-        better = f"better than {rival} at the same compute" if trial.better else (
+    if p < LEVEL and (above := _line_above(analysis, name)):
+        claim = above
+    elif p < LEVEL:
+        state = "better"
+        claim = f"better than {rival} at the same compute" if better else (
             f"as good as {rival} with {spent} of its update FLOPs")  # fmt: skip
-        state, claim = ("no better", above) if above else ("better", better)
     elif smallest_p(seeds, len(analysis.comparison.common_tasks), tests, two_sided=False) >= LEVEL:
         state, claim = "unknown", f"{seeds} seeds are too few to tell"
-    elif not trial.better:
+    elif not better:
         claim = f"not shown to be as good as {rival}"
         reason += f"; no {word} of equal or lower compute was run, {rival} costs more"
     return Verdict(name, label(name), state, claim, reason)
@@ -202,20 +196,19 @@ def _choose(analysis: Analysis, task: str) -> Choice:
         return f" It saves {listing(parts)}." if parts else ""
 
     top = f"it has the highest {word} of {'the fixed K' if kind == 'fixed K' else f'the {kind}s'}"
-    doubt, margin = f"{label(best)}, if in doubt: {top}.", analysis.margin(best)
+    use, doubt, margin = f"Use {label(best)}: {top}", f"{label(best)}, if in doubt: {top}.", analysis.margin(best)
     cheaper = sorted((name for name in tables if spent[name] * EQUAL < spent[best]), key=spent.__getitem__)
     equal = [name for name in tables if name != best and spent[name] <= EQUAL * spent[best]]
     if not equal:  # as cheap as any
-        return Choice(place, best, f"Use {label(best)}: {top}, and is the cheapest.{savings(best)}")
+        return Choice(place, best, f"{use}, and is the cheapest.{savings(best)}")
     if not cheaper:
         second = max(equal, key=lambda name: value[name])
-        ahead, p = gap(best, second), p_value(best, second)
-        facts = f"({signed(ahead)}, {p_text(p)})"
+        p = p_value(best, second)
+        facts = f"({signed(gap(best, second))}, {p_text(p)})"
         if p < LEVEL:
-            return Choice(place, best, f"Use {label(best)}: {top}, and is better than {label(second)} {facts}.")
-        return Choice(
-            place, None, f"{doubt} Whether it is better than {label(second)} is open {facts}.", (best, second)
-        )
+            return Choice(place, best, f"{use}, and is better than {label(second)} {facts}.")
+        text = f"{doubt} Whether it is better than {label(second)} is open {facts}."
+        return Choice(place, None, text, (best, second))
     tests = holm([p_value(name, best, margin) for name in cheaper])
     for name, p in zip(cheaper, tests, strict=True):
         if p < LEVEL:
@@ -228,7 +221,7 @@ def _choose(analysis: Analysis, task: str) -> Choice:
     if unclear is None:
         nearest = max(gaps, key=lambda name: gaps[name].value)
         rest = f"{label(nearest)}, the best cheaper one, is behind ({signed(gaps[nearest])})"
-        return Choice(place, best, f"Use {label(best)}: {top}; {rest}.{savings(best)}")
+        return Choice(place, best, f"{use}; {rest}.{savings(best)}")
     text = (
         f"{doubt}{savings(best)} Whether {label(unclear)} is as good is open ({signed(gaps[unclear])}); it would save "
         f"{percent(1 - spent[unclear] / spent[best])} of the update FLOPs."

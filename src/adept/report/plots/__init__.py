@@ -1,6 +1,5 @@
 """Every figure: a function from the findings to drawings, none where the records do not allow it."""
 
-from adept.report.figures import Draw
-from adept.report.plots import axis, epochs, scores
+from adept.report.plots import epochs, scores
 
-DRAWINGS: tuple[Draw, ...] = (*axis.DRAWINGS, *scores.DRAWINGS, *epochs.DRAWINGS)
+DRAWINGS = (*scores.DRAWINGS, *epochs.DRAWINGS)

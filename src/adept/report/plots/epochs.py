@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from matplotlib.patches import Patch
 
+from adept.hindsight.stages import STAGE_NAMES
 from adept.report.comparison import ComparedMethod
-from adept.report.curves import aggregate_curve, arms_of, choice_shares
+from adept.report.curves import arms_of, choice_shares, mean_curve
 from adept.report.figures import SOFT, WIDTH, Drawing, Pen, legend, new_figure, panel_figure
-from adept.report.hindsight import BINS, STAGES, Point, course, gains
+from adept.report.hindsight import BINS, Point, course, gains
 from adept.report.plots.scores import BAND, SMOOTHING, draw_curves
 from adept.report.style import ARMS, arm_colours, ramp
 from adept.report.tables import Block
@@ -57,14 +58,14 @@ def _gains(
         known = sorted({epoch for points in found.values() for epoch, _, _ in points})
         for place, (stage, points) in enumerate(found.items()):
             epochs, means, errors = np.array(points).T
-            colour = ramp(ARMS[1:], STAGES.index(stage) / (len(STAGES) - 1))
+            colour = ramp(ARMS[1:], STAGE_NAMES.index(stage) / 2)
             axes.errorbar(epochs + 0.012 * known[-1] * (place - 1), 100 * means, 100 * errors, color=colour, marker="o",
                           markersize=3, linewidth=1.4, elinewidth=1, label=stage)  # fmt: skip
             rows.append({what: key, "stage": stage, "epoch": epochs, "gain": means, "error": errors})
         axes.set_title(wrapped(labels[key], 26), fontsize=8.5)
         axes.set_xticks(known)
     figure.supxlabel("epoch", fontsize=8.5, color=SOFT)
-    legend(figure, flat[0], 3)
+    legend(figure, 3)
     return Drawing(name, title, f"{WORTH} {pen.count()} No smoothing.", figure, rows, "epochs")
 
 
@@ -90,7 +91,7 @@ def slope_and_lr_scale(pen: Pen) -> Iterator[Drawing]:
             axes.yaxis.set_major_formatter(lambda factor, _: f"{factor:g}")
         axes.axhline(1.0 if column == "lr_scale" else 0.0, color=SOFT, linewidth=0.7)
         axes.set_title(titles[column])
-    legend(figure, max(flat, key=lambda axes: len(axes.lines)), 3)
+    legend(figure, 3)
     caption = (
         "Slope of the return along the last update, at its end, in standard errors (above 0: the update stopped short; "
         "below: it overshot), and the scale where a controller sets it: the factor of the learning rate (geometric "
@@ -161,7 +162,7 @@ def groups(methods: Sequence[ComparedMethod], knob: str) -> list[tuple[str, list
 def ablations(pen: Pen) -> Iterator[Drawing]:
     """Draw one figure per knob: a panel for each set of methods that differ in it alone, beside the baseline."""
     comparison, unit = pen.analysis.comparison, pen.analysis.unit("final-score")
-    known = [method for method in comparison.methods if aggregate_curve(pen.analysis, method.name)]
+    known = [method for method in comparison.methods if mean_curve(pen.analysis, method.name)]
     for knob, letter in KNOBS.items():
         sets, rows = groups(known, knob), []
         if not sets:
@@ -170,13 +171,13 @@ def ablations(pen: Pen) -> Iterator[Drawing]:
                                     "environment steps", sharey=True)  # fmt: skip
         for axes, (title, entries) in zip(flat, sets, strict=True):
             names = (comparison.baseline, *(entry.name for entry in entries))
-            curves = {name: curve for name in names if (curve := aggregate_curve(pen.analysis, name))}
+            curves = {name: curve for name in names if (curve := mean_curve(pen.analysis, name))}
             rows += draw_curves(axes, pen, curves, group=title)
             axes.set_title(title)
             if len(sets) > 1:
                 axes.legend(fontsize=7.5, loc="lower right")
         if len(sets) == 1:
-            legend(figure, flat[0], 2)
+            legend(figure, 2)
         caption = (
             f"Ablation over {letter}: training score over all tasks, {unit} at the end, of methods that differ in "
             f"{letter} alone; tasks count equally, {BAND}, stratified by task. {pen.count(comparison.common_tasks)} "

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from adept.report.curves import Curve, aggregate_curve, phase_flops, task_curve
+from adept.report.axis import lines, points
+from adept.report.curves import Curve, mean_curve
 from adept.report.figures import FRAME, SOFT, WIDTH, Drawing, Pen, legend, new_figure, panel_figure, step_axis
 from adept.report.power import LEVEL, smallest_p
 from adept.report.statistics import Array, Estimate, performance_profile
@@ -26,6 +28,32 @@ Points = Mapping[str, tuple[float, Estimate]]
 """By method: its relative compute and its score."""
 
 
+def score_over_axis(pen: Pen) -> Iterator[Drawing]:
+    """Draw every method's score over the values of the study's axis."""
+    comparison = pen.analysis.comparison
+    found = points(pen.analysis)
+    tuned = comparison.method(comparison.baseline).axis
+    if not found or tuned is None:
+        return
+    figure, [[axes]] = new_figure(1, 1, WIDTH * 1.15, 3.8)
+    for line, own in lines(found).items():
+        look = pen.looks[next(point.method for point in own if point.value == tuned[1])]
+        bounds = np.array([[point.score.value, point.score.low, point.score.high] for point in own]).T
+        axes.fill_between(range(len(own)), bounds[1], bounds[2], color=look.light, alpha=0.13, linewidth=0)
+        axes.plot(range(len(own)), bounds[0], color=look.light, linewidth=2.2, marker=look.marker, label=line)
+        axes.set_xticks(range(len(own)), [point.value for point in own])
+    one = len(comparison.common_tasks) == 1
+    axes.set_ylabel(pen.analysis.criterion if one else f"IQM, {pen.analysis.quantity}")
+    legend(figure)
+    caption = (
+        f"{pen.analysis.criterion.capitalize()} over the values of the study's axis, a curve per method: "
+        f"{'mean return over seeds' if one else f'IQM over tasks and seeds, {pen.analysis.unit()}'}; bands are "
+        f"{INTERVAL}. {pen.count(comparison.common_tasks)} {SMOOTHING}"
+    )
+    rows = [{"method": point.line, "value": point.value, "score": point.score, "p": point.p} for point in found]
+    yield Drawing("score-over-axis", "Score over the study's axis", caption, figure, rows, "axis_figure")
+
+
 def draw_curves(axes: Axes, pen: Pen, curves: Mapping[str, Curve], **front: object) -> list[Block]:
     """Draw each method's curve over steps, and return them as columns of a table."""
     for name, curve in curves.items():
@@ -37,7 +65,7 @@ def draw_curves(axes: Axes, pen: Pen, curves: Mapping[str, Curve], **front: obje
 
 def aggregate_curves(pen: Pen) -> Iterator[Drawing]:
     """Draw the normalised score over all tasks, by steps and by FLOPs."""
-    curves = {name: curve for name in pen.names if (curve := aggregate_curve(pen.analysis, name))}
+    curves = {name: curve for name in pen.names if (curve := mean_curve(pen.analysis, name))}
     if not curves:
         return
     unit = pen.analysis.unit("final-score")
@@ -48,7 +76,7 @@ def aggregate_curves(pen: Pen) -> Iterator[Drawing]:
     step_axis(by_steps, "environment steps (mean over tasks)")
     step_axis(by_flops, "FLOPs (mean over tasks)")
     by_flops.set_visible(any(np.isfinite(curve.flops).any() for curve in curves.values()))
-    legend(figure, by_steps, 4)
+    legend(figure)
     caption = (
         f"Training score over all tasks, {unit} at the end of training; tasks count equally, {BAND}, stratified by "
         "task. A point is the mean over runs at one step, drawn at the mean of what they had spent by then. "
@@ -60,7 +88,7 @@ def aggregate_curves(pen: Pen) -> Iterator[Drawing]:
 def learning_curves(pen: Pen) -> Iterator[Drawing]:
     """Draw every method on every task."""
     comparison, title, rows = pen.analysis.comparison, "Learning curves by task", list[Block]()
-    found = {task: {name: curve for name in pen.names if (curve := task_curve(comparison, name, task))}
+    found = {task: {name: curve for name in pen.names if (curve := mean_curve(pen.analysis, name, task))}
              for task in comparison.tasks}  # fmt: skip
     tasks = [task for task, curves in found.items() if curves]
     if not tasks:
@@ -70,82 +98,82 @@ def learning_curves(pen: Pen) -> Iterator[Drawing]:
     for axes, task in zip(flat, tasks, strict=True):
         rows += draw_curves(axes, pen, found[task], task=task)
         axes.set_title(comparison.short[task])
-    legend(figure, max(flat, key=lambda axes: len(axes.lines)), 4 if len(pen.names) <= 4 else 3)
+    legend(figure, 4 if len(pen.names) <= 4 else 3)
     caption = f"{title}: mean return on training levels; {BAND}. {pen.count(tasks)} {SMOOTHING}"
     yield Drawing("learning-curves", title, caption, figure, rows)
 
 
-def draw_points(axes: Axes, pen: Pen, points: Points) -> None:
-    """Draw score over compute: a marker and its interval per method."""
-    for name, (at, score) in points.items():
-        look = pen.looks[name]
-        if score.has_interval:
-            pen.mark(name, *axes.plot([at] * 2, [score.low, score.high], color=look.light, alpha=0.4, linewidth=2))
-        pen.mark(name, *axes.plot([at], [score.value], look.marker, color=look.light, markersize=6.5,
-                                  label=pen.label(name)))  # fmt: skip
-    axes.set_xlim(0, 1.08 * max(at for at, _ in points.values()))
-    axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
-    axes.locator_params(axis="x", nbins=5)
+def draw_points(pen: Pen, panels: Mapping[str, Points], width: float, height: float, y: str, x: str) -> Figure:
+    """Draw score over compute, a panel per task ("": over all of them): a marker and its interval per method."""
+    figure, flat = panel_figure(len(panels), 3, width, height, y, x)
+    for axes, (task, found) in zip(flat, panels.items(), strict=True):
+        for name, (at, score) in found.items():
+            look = pen.looks[name]
+            if score.has_interval:
+                pen.mark(name, *axes.plot([at] * 2, [score.low, score.high], color=look.light, alpha=0.4, linewidth=2))
+            pen.mark(name, *axes.plot([at], [score.value], look.marker, color=look.light, markersize=6.5,
+                                      label=pen.label(name)))  # fmt: skip
+        axes.set_xlim(0, 1.08 * max(at for at, _ in found.values()))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
+        axes.locator_params(axis="x", nbins=5)
+        axes.set_title(pen.analysis.comparison.short.get(task, ""))
+    return figure
 
 
-def worth_drawing(points: Points) -> bool:
+def worth_drawing(found: Points) -> bool:
     """Say whether computes differ."""
-    spent = [at for at, _ in points.values()]
+    spent = [at for at, _ in found.values()]
     return len(spent) > 1 and max(spent) > SAME * min(spent)
 
 
 def score_against_compute(pen: Pen) -> Iterator[Drawing]:
     """Draw score over update FLOPs, with the front of methods that nothing beats at their price."""
     analysis = pen.analysis
-    points = {name: (found.update_compute, found.iqm) for name in analysis.scored
-              if math.isfinite((found := analysis.methods[name]).update_compute)}  # fmt: skip
-    if not worth_drawing(points):
+    found = {name: (result.update_compute, result.iqm) for name in analysis.scored
+             if math.isfinite((result := analysis.methods[name]).update_compute)}  # fmt: skip
+    if not worth_drawing(found):
         return
-    figure, [axes] = panel_figure(1, 1, WIDTH, 3.4, f"IQM, {analysis.quantity}",
-                                  "update FLOPs, relative to the baseline (mean over tasks)")  # fmt: skip
-    draw_points(axes, pen, points)
-    legend(figure, axes)
-    front = [(points[name][0], points[name][1].value) for name in analysis.pareto]
-    axes.plot(*np.array(front).reshape(-1, 2).T, color=FRAME, linewidth=1, linestyle=(0, (4, 3)), zorder=0,
-              drawstyle="steps-post")  # fmt: skip
+    figure = draw_points(pen, {"": found}, WIDTH, 3.4, f"IQM, {analysis.quantity}",
+                         "update FLOPs, relative to the baseline (mean over tasks)")  # fmt: skip
+    legend(figure)
+    front = [(found[name][0], found[name][1].value) for name in analysis.pareto]
+    figure.axes[0].plot(*np.array(front).reshape(-1, 2).T, color=FRAME, linewidth=1, linestyle=(0, (4, 3)), zorder=0,
+                        drawstyle="steps-post")  # fmt: skip
     caption = (
         f"Score against update FLOPs. Points are interquartile means over tasks and seeds of the {analysis.quantity}; "
         f"bars are {INTERVAL}. The dashed line is the Pareto front: nothing scored higher for the same compute. "
         f"Methods that learned nothing are not on it. {pen.count(analysis.comparison.common_tasks)} {SMOOTHING}"
     )
     rows = [{"method": name, "update_compute": at, "iqm": iqm, "pareto": name in analysis.pareto}
-            for name, (at, iqm) in points.items()]  # fmt: skip
+            for name, (at, iqm) in found.items()]  # fmt: skip
     yield Drawing("score-against-compute", "Score against update FLOPs", caption, figure, rows, "glance")
 
 
 def score_against_compute_by_task(pen: Pen) -> Iterator[Drawing]:
     """Draw final score over update FLOPs, a panel per task, as the paper's figure of score and overhead does."""
-    analysis, comparison = pen.analysis, pen.analysis.comparison
-    found = {task: {name: cell for name in pen.names if (cell := analysis.tasks.get((name, task))) and cell.done
-                    and math.isfinite(cell.update_flops)} for task in comparison.tasks}  # fmt: skip
-    points = {task: {name: (cell.update_flops / cells[comparison.baseline].update_flops, cell.score)
-                     for name, cell in cells.items()}
-              for task, cells in found.items() if comparison.baseline in cells}  # fmt: skip
-    points = {task: entry for task, entry in points.items() if worth_drawing(entry)}
-    if not points:
+    analysis, comparison, panels, rows = pen.analysis, pen.analysis.comparison, dict[str, Points](), list[Block]()
+    for task in comparison.tasks:
+        cells = {name: cell for name in pen.names if (cell := analysis.tasks.get((name, task))) and cell.done
+                 and math.isfinite(cell.update_flops)}  # fmt: skip
+        base = cells[comparison.baseline].update_flops if comparison.baseline in cells else math.nan
+        found = {name: (cell.update_flops / base, cell.score) for name, cell in cells.items()}
+        if worth_drawing(found):
+            panels[task] = found
+            rows += [{"task": task, "method": name, "update_compute": at, "update_flops": cells[name].update_flops,
+                      "score": score} for name, (at, score) in found.items()]  # fmt: skip
+    if not panels:
         return
-    names = 0.2 * pen.row(1.0) * -(-len(pen.names) // 3) / -(-len(points) // 3)  # the legend's share of a line
-    figure, flat = panel_figure(len(points), 3, WIDTH * (0.7 if len(points) == 1 else 1.15), 2.4 + names,
-                                "mean return", "update FLOPs, relative")  # fmt: skip
-    for axes, (task, entry) in zip(flat, points.items(), strict=True):
-        draw_points(axes, pen, entry)
-        axes.set_title(comparison.short[task])
-    legend(figure, max(flat, key=lambda axes: len(axes.lines)), 3)
+    names = 0.2 * pen.row(1.0) * -(-len(pen.names) // 3) / -(-len(panels) // 3)  # the legend's share of a line
+    figure = draw_points(pen, panels, WIDTH * (0.7 if len(panels) == 1 else 1.15), 2.4 + names, "mean return",
+                         "update FLOPs, relative")  # fmt: skip
+    legend(figure, 3)
     caption = (
         "Final score against update FLOPs, task by task: a mark is a method's mean over seeds, FLOPs are relative to "
-        f"{comparison.label(comparison.baseline)} on the same task; bars are {INTERVAL}. {pen.count(points)} "
+        f"{comparison.label(comparison.baseline)} on the same task; bars are {INTERVAL}. {pen.count(panels)} "
         f"{SMOOTHING}"
     )
-    rows = [{"task": task, "method": name, "update_compute": at, "update_flops": found[task][name].update_flops,
-             "score": score} for task, entry in points.items() for name, (at, score) in entry.items()]  # fmt: skip
-    yield Drawing(
-        "score-against-compute-by-task", "Score against update FLOPs, by task", caption, figure, rows, "glance"
-    )
+    title = "Score against update FLOPs, by task"
+    yield Drawing("score-against-compute-by-task", title, caption, figure, rows, "glance")
 
 
 def dots(
@@ -259,7 +287,7 @@ def performance_profiles(pen: Pen) -> Iterator[Drawing]:
         value, low, high = performance_profile(table, thresholds, resamples=analysis.resamples)
         pen.line(axes, name, thresholds, value, low, high)
         rows.append({"method": name, "threshold": thresholds, "share": value, "share_low": low, "share_high": high})
-    legend(figure, axes, 3)
+    legend(figure, 3)
     axes.set_ylim(-0.02, 1.02)
     caption = (
         f"Performance profile: the share of runs above τ of the {analysis.quantity}, tasks counting equally; bands are "
@@ -270,13 +298,13 @@ def performance_profiles(pen: Pen) -> Iterator[Drawing]:
 
 def compute_by_phase(pen: Pen) -> Iterator[Drawing]:
     """Draw the share of FLOPs by phase of an iteration."""
-    shares = {name: found for name in pen.names if (found := phase_flops(pen.analysis.comparison, name))}
+    shares = {name: found for name in pen.names if (found := pen.analysis.methods[name].phases)}
     if not shares:
         return
     figure, [axes] = panel_figure(1, 1, WIDTH * 0.8, 0.35 + pen.row(0.27) * len(shares), "", "share of FLOPs, %")
     starts = np.zeros(len(shares))
     for phase, colour in PHASES.items():
-        widths = np.array([100 * found.get(phase, 0.0) for found in shares.values()])
+        widths = np.array([100 * found[phase] for found in shares.values()])
         if widths.any():
             axes.barh(range(len(shares)), widths, left=starts, height=0.66, color=colour, label=phase)
         for row in np.flatnonzero(widths > 6).tolist():
@@ -286,18 +314,18 @@ def compute_by_phase(pen: Pen) -> Iterator[Drawing]:
     axes.set_xlim(0, 100)
     rows_of_methods(axes, pen, list(shares))
     axes.grid(visible=False)
-    legend(figure, axes)
+    legend(figure)
     title = "Share of FLOPs by phase"
     caption = (
         f"{title}: forward passes of the network while sampling, the update, and measuring updates; over "
         f"all finished runs. The environments' own computing is not counted. {pen.count()} No smoothing."
     )
     rows = [{"method": name, "phase": phase, "share": share} for name, found in shares.items()
-            for phase, share in found.items()]  # fmt: skip
+            for phase, share in found.items() if share > 1e-6]  # fmt: skip
     yield Drawing("compute-by-phase", title, caption, figure, rows, "more")
 
 
 DRAWINGS = (
-    aggregate_curves, score_against_compute, score_against_compute_by_task, differences, aggregates,
+    score_over_axis, aggregate_curves, score_against_compute, score_against_compute_by_task, differences, aggregates,
     probability, performance_profiles, compute_by_phase, learning_curves,
 )  # fmt: skip
