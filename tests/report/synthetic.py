@@ -89,15 +89,8 @@ def write_study(
                 if state != "missing":
                     factor = SCALE[task.partition("/")[0]] if scale is None else scale
                     shape = (final * difficulty * factor, half + 0.15 * index / len(tasks))
-                    write_run(
-                        study,
-                        cell_path(directory, name, task, seed),
-                        (name, task, seed),
-                        state,
-                        shape,
-                        evaluate,
-                        monitor,
-                    )
+                    path = cell_path(directory, name, task, seed)
+                    write_run(study, path, (name, task, seed), state, shape, evaluate, monitor)
     return study
 
 
@@ -144,7 +137,7 @@ def write_run(
                       "platform": "Linux", "processor": "An example", "cores": 2, "memory_gib": 16.0,
                       "accelerator": None})  # fmt: skip
     error = {"error": "FloatingPointError: loss is not finite"} if state == "failed" else {}
-    folder.set_status("running" if state == "running" else state, iteration=count, **error)
+    folder.set_status(state, iteration=count, **error)
     folder.close()
 
 
@@ -163,21 +156,15 @@ def main() -> None:
     parser.add_argument("directory", type=Path)
     parser.add_argument("--full", action="store_true")
     arguments = parser.parse_args()
+    methods, seeds = [*METHODS, *MORE], 5
+    tasks = ["minigrid/DoorKey-6x6", "minigrid/LavaGapS7", "minigrid/Empty-16x16"]
+    states = {("thompson", tasks[1], 3): "failed", ("ucb-c5", tasks[0], 2): "missing",
+              ("ucb-w10", tasks[2], 5): "interrupted"}  # fmt: skip
     if arguments.full:
-        ten = [*METHODS, *MORE[:5]]
-        write_study(
-            arguments.directory, ten, [f"procgen/{game}" for game in GAMES], range(1, 11), iterations=150, evaluate=True
-        )
-    else:
-        tasks = ["minigrid/DoorKey-6x6", "minigrid/LavaGapS7", "minigrid/Empty-16x16"]
-        states = {
-            ("thompson", tasks[1], 3): "failed",
-            ("ucb-c5", tasks[0], 2): "missing",
-            ("ucb-w10", tasks[2], 5): "interrupted",
-        }
-        write_study(
-            arguments.directory, [*METHODS, *MORE], tasks, range(1, 6), iterations=120, states=states, evaluate=True
-        )
+        methods, tasks, seeds, states = methods[:10], [f"procgen/{game}" for game in GAMES], 10, {}
+    iterations = 150 if arguments.full else 120
+    write_study(arguments.directory, methods, tasks, range(1, seeds + 1), iterations=iterations, states=states,
+                evaluate=True)  # fmt: skip
 
 
 if __name__ == "__main__":

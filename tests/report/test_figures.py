@@ -60,10 +60,7 @@ def test_score_against_compute_by_task_has_a_mark_per_method_and_its_numbers(stu
         assert row["score"].value == pytest.approx(np.mean([run.score[-1] for run in runs]))
         expected = np.mean([run.update_flops[-1] for run in runs]) / np.mean([run.update_flops[-1] for run in base])
         assert row["update_compute"] == pytest.approx(expected)
-    assert [axes.get_title(loc="left") or axes.get_title() for axes in drawing.figure.axes] == [
-        "DoorKey-6x6",
-        "LavaGapS7",
-    ]
+    assert [axes.get_title(loc="left") for axes in drawing.figure.axes] == ["DoorKey-6x6", "LavaGapS7"]
     for axes in drawing.figure.axes:
         assert len({line.get_gid().partition("-")[0] for line in axes.lines}) == 5
 

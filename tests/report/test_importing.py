@@ -84,19 +84,13 @@ def test_means_are_taken_as_they_are(tmp_path):
     assert read_returns(folder)[1].tolist() == [7.0, 9.0]
 
 
-def add_scalars(folder, tag, points):
-    """Write one more tag beside what a folder has."""
-    write_events(folder, points, tag)
-    return folder
-
-
 def test_epochs_of_our_integrations_give_compute_and_mean_k(tmp_path):
     # Two methods on one task: 10 epochs at each of 4 updates, and 10, 5, 5 and 4.
     for method, epochs in (("preset", [10, 10, 10, 10]), ("ours", [10, 5, 5, 4])):
         for seed in (1, 2):
             folder = tmp_path / method / "Hopper" / f"PPO_{seed}"
             write_events(folder, [(100 * i, float(i + seed)) for i in range(1, 5)], "rollout/ep_rew_mean")
-            add_scalars(folder, "adept/epochs_done", [(100 * i, k) for i, k in enumerate(epochs, 1)])
+            write_events(folder, [(100 * i, k) for i, k in enumerate(epochs, 1)], "adept/epochs_done")
     steps, _, total, epochs = read_returns(tmp_path / "ours" / "Hopper" / "PPO_1")
     assert (steps.tolist(), total.tolist(), epochs.tolist()) == ([100, 200, 300, 400], [10, 15, 20, 24], [10, 5, 5, 4])
     found = analyze(load_comparison([tmp_path], baseline="preset"), resamples=100)
@@ -159,15 +153,9 @@ def test_logs_stand_beside_a_study_at_the_steps_that_both_have(tmp_path):
 @pytest.mark.slow
 def test_what_stable_baselines_writes_is_read(tmp_path):
     sb3 = pytest.importorskip("stable_baselines3")
-    model = sb3.PPO(
-        "MlpPolicy",
-        "CartPole-v1",
-        n_steps=128,
-        batch_size=64,
-        n_epochs=1,
-        tensorboard_log=str(tmp_path / "ppo" / "CartPole-v1"),
-        device="cpu",
-    )
+    logs = str(tmp_path / "ppo" / "CartPole-v1")
+    model = sb3.PPO("MlpPolicy", "CartPole-v1", n_steps=128, batch_size=64, n_epochs=1, tensorboard_log=logs,
+                    device="cpu")  # fmt: skip
     model.learn(1024)
     (run,) = import_logs(tmp_path)
     assert (run.method, run.task, run.seed) == ("ppo", "CartPole-v1", 1)

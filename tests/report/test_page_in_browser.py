@@ -24,7 +24,7 @@ pytestmark = [
 
 def write_page(directory, output):
     analysis = analyze(load_comparison([directory]), resamples=200)
-    output.write_text(render_page(analysis, summarize(analysis), draw_all(analysis), ["methods"]), encoding="utf-8")
+    output.write_text(render_page(analysis, summarize(analysis), draw_all(analysis)), encoding="utf-8")
     return output
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from synthetic import write_study
 
 from adept.report import ReportOptions
@@ -104,21 +103,12 @@ def test_an_open_question_is_called_open(tmp_path):
 
 def test_a_task_that_no_k_learned_is_said_to_be_so(tmp_path):
     write_study(tmp_path, [fixed(4, 1.0), fixed(1, 1.0)], [TASK], [1, 2, 3], iterations=20, scale=0.0)
-    (advice,) = which_fixed(
-        analyze(
-            load_comparison(
-                [tmp_path],
-            ),
-            normalization="none",
-            resamples=100,
-        )
-    )
+    (advice,) = which_fixed(analyze(load_comparison([tmp_path]), normalization="none", resamples=100))
     assert advice.method is None or advice.text
 
 
-@pytest.mark.parametrize("seeds", [1])
-def test_one_seed_advises_nothing(tmp_path, seeds):
-    (advice,) = which_fixed(study(tmp_path, fixed(4, 1.0), fixed(1, 0.5), seeds=seeds))
+def test_one_seed_advises_nothing(tmp_path):
+    (advice,) = which_fixed(study(tmp_path, fixed(4, 1.0), fixed(1, 0.5), seeds=1))
     assert advice.method is None
     assert "One seed does not tell" in advice.text
 

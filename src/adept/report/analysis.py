@@ -172,9 +172,13 @@ class Analysis:
             front += [name] if not front or self.iqm(name) > self.iqm(front[-1]) else []
         return tuple(front)
 
-    def learned(self, name: str) -> bool:
-        """Say whether a method came further than a twentieth of the baseline's way from the start of training."""
-        scale = self.scale
+    def learned(self, name: str, task: str = "") -> bool:
+        """Say whether a method improved on a task; over all, by more than a twentieth of the baseline's way."""
+        scale, criterion = self.scale, self.comparison.criterion
+        if task and criterion == "steps-to-threshold":
+            return self.tasks[name, task].reached > 0
+        if task:
+            return float(self.comparison.scores(name, task, criterion).mean()) > self.comparison.start(task)
         if scale is None or scale.kind == "none":
             return True
         starts = [0.0 if scale.kind == "budget" else float(scale(task, self.comparison.start(task)))

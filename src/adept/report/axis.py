@@ -48,20 +48,18 @@ def points(analysis: Analysis) -> list[Point]:
     found, p_values = [], []
     for (line, value), name in places.items():
         rival = places[base[0], value]
-        found.append(Point(name, line, value, score(analysis, name), score(analysis, rival).value))
+        found.append(Point(name, line, value, _score(analysis, name), _score(analysis, rival).value))
         if name != rival:
             p_values.append(analysis.p_value(name, rival, two_sided=True))
     corrected = iter(holm(p_values))
     return [replace(point, p=next(corrected)) if point.line != base[0] else point for point in found]
 
 
-def score(analysis: Analysis, name: str) -> Estimate:
-    """Return a method's score by the criterion: of a single task the mean return, of several the normalised IQM."""
-    tasks, result = analysis.comparison.common_tasks, analysis.methods[name]
-    if len(tasks) == 1 and analysis.comparison.criterion != "steps-to-threshold":
-        own = analysis.tasks[name, tasks[0]]
-        return own.area if analysis.comparison.criterion == "mean-score" else own.score
-    return result.iqm
+def _score(analysis: Analysis, name: str) -> Estimate:
+    tasks, criterion = analysis.comparison.common_tasks, analysis.comparison.criterion
+    if len(tasks) > 1 or criterion == "steps-to-threshold":
+        return analysis.methods[name].iqm
+    return analysis.tasks[name, tasks[0]].area if criterion == "mean-score" else analysis.tasks[name, tasks[0]].score
 
 
 def lines(found: Sequence[Point]) -> dict[str, list[Point]]:
@@ -75,10 +73,11 @@ def lines(found: Sequence[Point]) -> dict[str, list[Point]]:
 def sentences(analysis: Analysis) -> list[str]:
     """Say each method's range over the axis, at how many values it is above and below the baseline's, then where."""
     by_line = lines(points(analysis))
-    rivals = {line: own for line, own in by_line.items() if not math.isnan(own[0].p)}
-    base = next((line for line in by_line if line not in rivals), "")
+    base = next((line for line, own in by_line.items() if math.isnan(own[0].p)), "")
     counts, details = [], []
-    for line, own in rivals.items():
+    for line, own in by_line.items():
+        if line == base:
+            continue
         states = [point.state for point in own]
         above, below = states.count("higher"), states.count("lower")
         counts.append(f"{line} is above {base} at {above} of {counted(len(own), 'value')} and below at {below}")

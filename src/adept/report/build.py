@@ -105,7 +105,7 @@ def report_files(options: ReportOptions) -> tuple[dict[str, bytes], dict[str, An
     analysis = analyze(comparison, normalization=options.normalization, resamples=options.resamples)
     summary = summarize(analysis)
     drawings = draw_all(analysis)
-    files = {PAGE: render_page(analysis, summary, drawings, list(TABLES)).encode()}
+    files = {PAGE: render_page(analysis, summary, drawings).encode()}
     for drawing in drawings:
         files |= {f"figures/{name}": content for name, content in drawing.files().items()}
     files |= {f"tables/{name}.csv": table(analysis).encode() for name, table in TABLES.items()}

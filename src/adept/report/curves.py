@@ -77,8 +77,7 @@ def _chosen(run: Run) -> Array:
 def arms_of(comparison: Comparison, name: str) -> tuple[int, ...]:
     """Return the numbers of epochs that a method chose from or came to, largest first."""
     config = comparison.method(name).config
-    assert config is not None
-    arms = set(config.choices) if len(config.choices) > 1 else set()
+    arms = set(config.choices) if config and len(config.choices) > 1 else set()
     for task in comparison.tasks:
         arms.update(*(_chosen(run).astype(int).tolist() for run in comparison.finished(name, task)))
     return tuple(sorted(arms, reverse=True))

@@ -133,8 +133,7 @@ class Pen:
 
     def count(self, tasks: Iterable[str] | None = None) -> str:
         """Say how many finished runs stand behind each method."""
-        comparison = self.analysis.comparison
-        here = tuple(tasks or comparison.tasks)
+        comparison, here = self.analysis.comparison, tuple(tasks or self.analysis.comparison.tasks)
         few, seeds = [], set()
         for name in self.names:
             done = sum(len(comparison.finished(name, task)) for task in here)

@@ -21,7 +21,7 @@ from adept.report.methods import deviations, differing_keys, name_methods
 from adept.report.statistics import Array
 from adept.runs.records import read_config, read_evaluations, read_iterations, read_starts, read_status
 from adept.studies.grid import Study
-from adept.studies.results import MONITORING, StudyResults, load_results, undeclared_differences
+from adept.studies.results import MONITORING, load_results, undeclared_differences
 
 PROCESSOR = "processor_seconds"
 """The column of processor time; wall time says little where a machine is shared, and is left out."""
@@ -90,7 +90,13 @@ def _kind(directory: Path) -> str:
 
 def _read_study(directory: Path) -> Source:
     results = load_results(directory)
-    _require_comparable(results)
+    if found := undeclared_differences(results):
+        more = f" (and {len(found) - 1} more differences)" if len(found) > 1 else ""
+        keys = ", ".join(dict.fromkeys(difference.key for difference in found))
+        raise ValueError(
+            f"the runs of {results.study.name!r} are not what it declares: {found[0]}{more}; run them again, or make "
+            f"methods of them: declare {keys} in differs of study.toml, and set it in [[methods]]"
+        )
     study = results.study
     methods = tuple(
         ComparedMethod(each.name, each.label, study.config(each.name, study.tasks[0], study.seeds[0]), each.axis)
@@ -108,16 +114,6 @@ def _read_study(directory: Path) -> Source:
             run = with_records(run, columns, results.evaluations(cell))
         runs.append(run)
     return Source(study.name, study.title, methods, tuple(runs), tuple(study.differs), study)
-
-
-def _require_comparable(results: StudyResults) -> None:
-    if found := undeclared_differences(results):
-        more = f" (and {len(found) - 1} more differences)" if len(found) > 1 else ""
-        keys = ", ".join(dict.fromkeys(difference.key for difference in found))
-        raise ValueError(
-            f"the runs of {results.study.name!r} are not what it declares: {found[0]}{more}; run them again, or make "
-            f"methods of them: declare {keys} in differs of study.toml, and set it in [[methods]]"
-        )
 
 
 def _read_logs(directory: Path) -> Source:

@@ -15,21 +15,21 @@ from adept.report.curves import payload, to_json
 from adept.report.figures import FRAME, GRID, SOFT, Drawing
 from adept.report.style import looks
 from adept.report.summary import Summary
+from adept.report.tables import TABLES
 from adept.report.text import counted
 
 SECTIONS = {"axis_figure": "Over the axis", "glance": "Over all tasks", "epochs": "Epochs", "more": "More figures"}
 """Where figures stand; what is under more is folded up."""
 
 
-def asset(name: str) -> str:
-    """Return the text of a file that the page is put together from."""
+def _asset(name: str) -> str:
     return (resources.files("adept.report") / "assets" / name).read_text(encoding="utf-8")
 
 
-def render_page(analysis: Analysis, summary: Summary, drawings: Sequence[Drawing], tables: Sequence[str]) -> str:
+def render_page(analysis: Analysis, summary: Summary, drawings: Sequence[Drawing]) -> str:
     """Return the page."""
     comparison = analysis.comparison
-    script = asset("page.js")
+    script = _asset("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     seeds = sorted({len(comparison.planned(method.name, task)) for method in comparison.methods
                     for task in comparison.tasks} - {0})  # fmt: skip
@@ -41,7 +41,7 @@ def render_page(analysis: Analysis, summary: Summary, drawings: Sequence[Drawing
             f"{'seed' if count == '1' else 'seeds'} each; baseline {comparison.label(comparison.baseline)}; decided by "
             f"{analysis.criterion}"
         ),
-        "style": asset("page.css") + _colours(analysis),
+        "style": _asset("page.css") + _colours(analysis),
         "script": script,
         "script_hash": f"'sha256-{digest}'",
         "data": to_json(payload(analysis)),
@@ -52,11 +52,11 @@ def render_page(analysis: Analysis, summary: Summary, drawings: Sequence[Drawing
         "unfinished": sections.unfinished(analysis),
         "measured": sections.measured(analysis),
         "configuration": sections.configuration(analysis),
-        "files": _files(drawings, tables),
+        "files": _files(drawings),
         **{place: _figures(analysis, drawings, place) for place in SECTIONS},
     }
     # One pass, so that nothing that is put in is looked at again.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], asset("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("page.html"))
 
 
 def _colours(analysis: Analysis) -> str:
@@ -72,13 +72,13 @@ def _figures(analysis: Analysis, drawings: Sequence[Drawing], section: str) -> s
     parts = []
     for drawing in (drawing for drawing in drawings if drawing.section == section):
         title = escape(drawing.title)
-        body = f'<div class="figure" role="img" aria-label="{title}">{inline(analysis, drawing)}</div>'
+        body = f'<div class="figure" role="img" aria-label="{title}">{_inline(analysis, drawing)}</div>'
         parts.append(frame.format(title, f"{body}<figcaption>{escape(drawing.caption)}</figcaption>"))
     figures = "\n".join(parts)
     return f'<section id="{section}">\n<h2>{SECTIONS[section]}</h2>\n{figures}\n</section>' if parts else ""
 
 
-def inline(analysis: Analysis, drawing: Drawing) -> str:
+def _inline(analysis: Analysis, drawing: Drawing) -> str:
     """Return a figure's SVG for the page: its ids made unique, its methods marked, its colours those of the theme."""
     svg = drawing.svg[drawing.svg.index("<svg") :]
     for pattern, text in (
@@ -96,9 +96,9 @@ def inline(analysis: Analysis, drawing: Drawing) -> str:
     return re.sub(r"#[0-9a-f]{6}\b", lambda match: f"var(--{theme[match[0]]})" if match[0] in theme else match[0], svg)
 
 
-def _files(drawings: Sequence[Drawing], tables: Sequence[str]) -> str:
+def _files(drawings: Sequence[Drawing]) -> str:
     links = {escape(drawing.title): [f"figures/{drawing.name}.{kind}" for kind in ("png", "svg", "csv")]
-             for drawing in drawings} | {f"Table of {name}": [f"tables/{name}.csv"] for name in tables}  # fmt: skip
+             for drawing in drawings} | {f"Table of {name}": [f"tables/{name}.csv"] for name in TABLES}  # fmt: skip
     items = [
         f"<li>{title}: {' · '.join(f'<a href={chr(34)}{name}{chr(34)}>{name[-3:].upper()}</a>' for name in names)}</li>"
         for title, names in links.items()

@@ -16,7 +16,7 @@ from adept.report.comparison import REACH
 from adept.report.normalization import MARGIN
 from adept.report.statistics import NONE, Estimate
 from adept.report.summary import Summary
-from adept.report.text import bracket, energy, number, percent, readable, settings, small_percent
+from adept.report.text import bracket, number, percent, readable
 from adept.report.verdicts import fixed_word
 from adept.runs.records import STATES
 from adept.terminal import duration
@@ -124,10 +124,14 @@ def methods(analysis: Analysis) -> str:
             percent(result.update_compute) + (" ◆" if name in analysis.pareto else ""), result.update_compute
         ),
         "All FLOPs": lambda name, result: number_cell(result.compute, percent),
-        "Monitoring": lambda name, result: number_cell(result.phases.get("monitoring") or math.nan, small_percent),
+        "Monitoring": lambda name, result: number_cell(
+            result.phases.get("monitoring") or math.nan, lambda share: f"{100 * share:.1f} %"
+        ),
         "Mean epochs": lambda name, result: number_cell(result.epochs),
         "Processor time": lambda name, result: number_cell(result.processor, duration),
-        "Energy per run": lambda name, result: number_cell(result.energy, energy),
+        "Energy per run": lambda name, result: number_cell(
+            result.energy, lambda kwh: f"{1000 * kwh:.3g} Wh" if kwh < 1 else f"{kwh:.3g} kWh"
+        ),
     }
     for measure, word in WORDS.items():
         if measure != analysis.comparison.criterion:
@@ -186,10 +190,9 @@ def scores(analysis: Analysis) -> str:
             found = here.get(method.name)
             runs = f"{found.done}/{found.planned}" if found and found.done < found.planned else ""
             kinds = " ".join(kind for kind, holds in (("best", method.name == best), ("few", runs)) if holds)
-            if method.name in known:
-                cells.append(cell(number(known[method.name]), known[method.name], kinds, runs))
-            else:
-                cells.append(cell(runs or "not planned", kind=kinds))
+            value = known.get(method.name, math.nan)
+            text, under = (number(value), runs) if method.name in known else (runs or "not planned", "")
+            cells.append(cell(text, value, kinds, under))
         rows.append(cells)
     caption = (
         "Mean return of the last 100 training episodes, averaged over finished runs. The second column names the "
@@ -281,7 +284,8 @@ def configuration(analysis: Analysis) -> str:
 
 def _value(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(settings(value)) or "–"
+        options = (f"{name} {item}" if isinstance(item, str) else f"{name} {item:g}" for name, item in value.items())
+        return ", ".join(options) or "–"
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     return "–" if value is None else str(value)

@@ -150,9 +150,8 @@ def _following(analysis: Analysis, fixed: tuple[Choice, ...], few: tuple[int, in
 
 
 def _cells(analysis: Analysis) -> str:
-    states = Counter(run.state for run in analysis.comparison.runs)
+    states, total = Counter(run.state for run in analysis.comparison.runs), len(analysis.comparison.runs)
     rest = [f"{states[state]} {state}" for state in STATES if states[state] and state != "done"]
-    total = len(analysis.comparison.runs)
     if not rest:
         return f"All {total} runs are finished."
     return f"{states['done']} of {total} runs are finished ({', '.join(rest)}); only finished runs count."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from adept.report.statistics import Estimate
 
@@ -37,11 +37,6 @@ def percent(value: float) -> str:
     return f"{100 * value:.0f} %" if math.isfinite(value) else "–"
 
 
-def small_percent(value: float) -> str:
-    """Return a small share, in percent with one digit."""
-    return f"{100 * value:.1f} %"
-
-
 def p_text(value: float) -> str:
     """Return a p-value."""
     return f"p = {value:.2g}" if value >= 0.001 else "p < 0.001"
@@ -49,25 +44,16 @@ def p_text(value: float) -> str:
 
 def readable(value: float) -> str:
     """Return a large number with a letter: 245,760 as 246k."""
-    for limit, letter in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1, "")):
-        if math.isfinite(value) and (abs(value) >= limit or not letter):
-            return f"{value / limit:.3g}{letter}"
-    return number(value)
-
-
-def energy(kilowatt_hours: float) -> str:
-    """Return an energy in watt-hours, or in kilowatt-hours where those are many."""
-    return f"{1000 * kilowatt_hours:.3g} Wh" if kilowatt_hours < 1 else f"{kilowatt_hours:.3g} kWh"
+    if not math.isfinite(value):
+        return number(value)
+    steps = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+    limit, letter = next((step for step in steps if abs(value) >= step[0]), (1, ""))
+    return f"{value / limit:.3g}{letter}"
 
 
 def listing(names: Sequence[str]) -> str:
     """Join names: a, b and c."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def settings(values: Mapping[str, float | str]) -> list[str]:
-    """Return options as words: a name and its value each."""
-    return [f"{name} {value}" if isinstance(value, str) else f"{name} {value:g}" for name, value in values.items()]
 
 
 def counted(count: int, noun: str) -> str:

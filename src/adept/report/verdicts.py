@@ -178,7 +178,7 @@ def _choose(analysis: Analysis, task: str) -> Choice:
         place, metric, word = comparison.short[task], "mean", "mean"
     value = {name: aggregate(table, resamples=1)[metric].value for name, table in tables.items()}
     best = max(tables, key=lambda name: value[name])
-    if not (_learned_task(analysis, task, best) if task else analysis.learned(best)):
+    if not analysis.learned(best, task):
         return Choice(place, None, f"No {kind} learned anything to speak of here.")
     if any(len(np.asarray(scores)) < 2 for table in tables.values() for scores in table):
         return Choice(place, None, f"One seed does not tell. {label(best)} has the highest {word}.")
@@ -227,13 +227,6 @@ def _choose(analysis: Analysis, task: str) -> Choice:
         f"{percent(1 - spent[unclear] / spent[best])} of the update FLOPs."
     )
     return Choice(place, None, text, (best, unclear))
-
-
-def _learned_task(analysis: Analysis, task: str, name: str) -> bool:
-    comparison = analysis.comparison
-    if comparison.criterion == "steps-to-threshold":
-        return analysis.tasks[name, task].reached > 0
-    return float(comparison.scores(name, task, comparison.criterion).mean()) > comparison.start(task)
 
 
 def as_good_for_less(analysis: Analysis) -> str:
