@@ -37,12 +37,13 @@ JAX = {("sbx", "ppo")}
 NO_CRITIC = JAX | {("sb3", "recurrent"), ("rsl_rl", "recurrent"), ("trl", "grpo"), ("trl", "rloo"), ("trl", "lora")}
 
 
-def hosts(*, one_each=False, without=frozenset()):
-    """Parametrise a test by the frameworks' runs: all variants, or the first of each."""
+def hosts(*, one_each=False, also=(), without=frozenset()):
+    """Parametrise a test by the frameworks' runs: all variants, or the first of each and those named."""
     found = []
     for name, variants in VARIANTS.items():
-        for variant in variants[:1] if one_each else variants:
-            if (name, variant) not in without:
+        for variant in variants:
+            wanted = not one_each or variant == variants[0] or (name, variant) in also
+            if wanted and (name, variant) not in without:
                 marks = [] if name == "sb3" else pytest.mark.integration
                 found.append(pytest.param((name, variant), id=f"{name}-{variant}", marks=marks))
     return pytest.mark.parametrize("host", found, indirect=True)
@@ -87,6 +88,7 @@ def test_choices_are_carried_out_credited_and_logged(host):
     assert run.logged("adept/reward") == pytest.approx(run.rewards(5))
     assert run.logged("adept/arm_choices/3") == [1, 1, 1, 2, 2]
     assert run.logged("adept/arm_share/3")[-1] == pytest.approx(2 / 5)
+    assert run.variant != "scaled" or abs(float(run.returns().mean())) < run.rewards(5)[-1] / 5, "as the host sees them"
 
 
 @hosts()
@@ -208,7 +210,27 @@ def test_parameters_that_were_loaded_are_no_update(given, host, tmp_path):
     run.load(tmp_path / "saved")
     run.run(2)
     judged = [feedback is not None for feedback in run.feedback]
-    assert judged[-2:] == [False, True]
+    assert judged == [False, True, False, True], "a run that goes on is one run"
+
+
+@hosts(one_each=True, also=[("torchrl", "optim")], without=JAX | {("trl", "grpo")})  # TRL loads when it trains
+@pytest.mark.parametrize("given", [None, "ucb"])
+def test_runs_with_and_without_adept_load_each_others_checkpoints(given, host, tmp_path):
+    """Of both of TorchRL's formats; one of a run with a bandit is also taken by a run that is only advised."""
+    plain, run = host(), host(given)
+    plain.run(1)
+    plain.save(tmp_path / "plain")
+    run.run(1)
+    state = run.engine.state_dict()
+    run.load(tmp_path / "plain")
+    assert_equal_bit_for_bit((run.everything(), plain.everything()))
+    assert not run.engine.wants_rows, "the way to the loaded parameters is no update"
+    assert run.engine.state_dict() == state
+    run.run(1)
+    run.save(tmp_path / "adept")
+    other = plain if given is None else host(None)
+    other.load(tmp_path / "adept")
+    assert_equal_bit_for_bit((other.everything(), run.everything()))
 
 
 @hosts(one_each=True)

@@ -44,7 +44,7 @@ def test_a_lr_scale_is_there_while_the_optimiser_steps_and_at_no_other_time(rate
         return before - float(weight)
 
     assert moved() == pytest.approx(0.1, abs=1e-7)
-    lr_scale.factor = 3.0
+    lr_scale.settings = Settings(1, 3.0)
     assert moved() == pytest.approx(0.3, abs=1e-7)
     assert lr_scale.count == 2
     weight.grad = torch.ones(1)

@@ -3,8 +3,7 @@ import pytest
 pytest.importorskip("rsl_rl", reason="needs the environment of rsl_rl: make test-integrations")
 
 from hosts.rsl_rl import MINIBATCHES, RATE, STEPS, RslRl, build
-from recording import SHORTENING, Recorder, Scripted, counting_means
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from recording import SHORTENING, Recorder, Scripted
 
 from adept.integrations.rsl_rl import STATE, attach
 
@@ -47,24 +46,6 @@ def test_a_load_may_leave_the_state_out(tmp_path):
     run.runner.load(str(tmp_path / "model.pt"), load_cfg={"actor": True, "critic": True})
     run.run(1)
     assert run.feedback[-1] is None, "what is loaded is no update"
-
-
-def test_numbers_go_to_the_runners_writer(tmp_path):
-    runner = attach(build(str(tmp_path), num_learning_epochs=4), "standardized-ucb", verbose=0, gains_every=1)
-    runner.learn(2)
-    runner.logger.writer.close()
-    events = EventAccumulator(str(tmp_path))
-    events.Reload()
-    names = {name for name in events.Tags()["scalars"] if name.startswith("adept/")}
-    assert {"adept/epochs", "adept/epochs_done", "adept/reward", "adept/slope_z", "adept/update_gain"} < names
-    assert {"adept/gain/1", "adept/gain/2", "adept/gain/4"} < names
-    assert runner.adept.engine.rule.scheduler.arms == (4, 2, 1)
-    # 4 was chosen and credited, 2 chosen, 1 neither.
-    by_arm = {name for name in names if name.startswith("adept/arm_")}
-    quantities = {"/4": ("choices", "share", "value", "score"), "/2": ("choices", "share")}
-    assert by_arm == {f"adept/arm_{quantity}{arm}" for arm, each in quantities.items() for quantity in each}
-    assert len(events.Scalars("adept/arm_value/4")) == 1, "no value before the first reward"
-    assert [event.value for event in events.Scalars("adept/reward")] == pytest.approx(counting_means(2, STEPS))
 
 
 def test_what_is_refused():

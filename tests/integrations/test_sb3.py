@@ -66,15 +66,6 @@ def test_own_reward_and_nothing_to_credit():
     assert scheduler.credits == [(3, 2.0), (2, 4.0)]
 
 
-def test_values_of_the_arms_are_logged(tmp_path):
-    run = SB3(tmp_path, "ppo", adept.UCB([3, 1], exploration=0.0))
-    run.run(3)
-    # Without exploration every choice is 3, credited with the second and the third mean.
-    assert run.logged("adept/arm_value/3")[-1] == pytest.approx(np.mean(counting_means(3, STEPS)[1:]))
-    assert run.logged("adept/arm_share/3")[-1] == 1.0
-    assert not [name for name in run.rows.rows[-1] if name.endswith("/1")], "an arm that was never tried has no numbers"
-
-
 def test_target_kl_logs_the_asked_and_the_done_epochs(tmp_path):
     run = SB3(tmp_path, "ppo", Recorder([3, 1, 2]), settings={"target_kl": 1e-9, "learning_rate": 0.1})
     run.run(4)
@@ -140,12 +131,6 @@ def test_algorithms_without_epochs_are_refused(algorithm, recorder):
         model.learn(10, AdeptCallback(recorder))
 
 
-@pytest.mark.parametrize("arms", [[0, 1], [1.5, 2], ["a"]])
-def test_arms_must_be_epochs(arms):
-    with pytest.raises(ValueError, match="a number of epochs must be a whole number ≥ 1"):
-        AdeptCallback(adept.RoundRobin(arms))
-
-
 @pytest.mark.parametrize(
     ("given", "shown"),
     [
@@ -167,7 +152,9 @@ def test_schedulers_and_controllers_come_as_data(given, shown):
         ("hindsigth", "did you mean 'hindsight'"),
         (3.5, "a rule is a Rule, a Scheduler, a name"),
         ({"arms": [0]}, "≥ 1, got 0"),
+        *((adept.RoundRobin(arms), "epochs must be a whole number ≥ 1") for arms in ([0, 1], [1.5, 2], ["a"])),
     ],
+    ids=str,
 )
 def test_what_cannot_choose_is_refused_at_once(given, message):
     with pytest.raises(ValueError, match=message):

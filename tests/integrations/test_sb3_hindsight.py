@@ -7,10 +7,9 @@ import torch
 
 pytest.importorskip("stable_baselines3", reason="needs the extra sb3")
 
-from hosts.sb3 import ENVS, ROLLOUT, STEPS, Counting, build
+from hosts.sb3 import ENVS, ROLLOUT, AtRolloutEnd, Counting, build
 from recording import assert_equal_bit_for_bit
 from stable_baselines3 import PPO
-from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import DummyVecEnv
@@ -52,8 +51,7 @@ BOX, DISCRETE = gymnasium.spaces.Box(-1, 1, (3,)), gymnasium.spaces.Discrete(3)
 def test_any_spaces_are_judged(observations, actions, options):
     torch.manual_seed(0)
     env = DummyVecEnv([lambda: Spaces(observations, actions)] * ENVS)
-    settings = {"policy": "MlpPolicy", "n_steps": STEPS, "batch_size": 8, "n_epochs": 2, "seed": 1, "device": "cpu"}
-    model = PPO(env=env, **settings | options)
+    model = build(env=env, n_epochs=2, **options)
     callback = AdeptCallback(gains_every=1, verbose=0)
     model.learn(3 * ROLLOUT, callback)
     assert callback.engine.feedback.slope.known
@@ -62,19 +60,12 @@ def test_any_spaces_are_judged(observations, actions, options):
 
 def test_only_updates_that_were_seen_are_judged():
     model, callback, judged = build(), AdeptCallback(verbose=0), []
-
-    class Judged(BaseCallback):
-        def _on_step(self):
-            return True
-
-        def _on_rollout_end(self):
-            judged.append(callback.engine.feedback is not None)
-
-    model.learn(2 * ROLLOUT, [callback, Judged()])
-    model.learn(2 * ROLLOUT, [callback, Judged()], reset_num_timesteps=False)
+    callbacks = [callback, AtRolloutEnd(lambda: judged.append(callback.engine.feedback is not None))]
+    model.learn(2 * ROLLOUT, callbacks)
+    model.learn(2 * ROLLOUT, callbacks, reset_num_timesteps=False)
     assert judged == [False, True, True, True], "a second learn goes on"
     model.learn(ROLLOUT, reset_num_timesteps=False)
-    model.learn(2 * ROLLOUT, [callback, Judged()], reset_num_timesteps=False)
+    model.learn(2 * ROLLOUT, callbacks, reset_num_timesteps=False)
     assert judged[4:] == [False, True], "the update in between was not seen"
 
 

@@ -7,7 +7,7 @@ import torch
 
 pytest.importorskip("stable_baselines3", reason="needs the extra sb3")
 
-from hosts.sb3 import ENVS, MINIBATCHES, ROLLOUT, STEPS, build
+from hosts.sb3 import ROLLOUT, STEPS, build
 from recording import Counting, Recorder
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
@@ -41,15 +41,6 @@ class At(BaseCallback):
             self._function()
 
 
-def model_of(cls, **options):
-    sizes = {"n_steps": STEPS, "batch_size": ROLLOUT // MINIBATCHES, "n_epochs": 4, "policy_kwargs": {"net_arch": [4]}}
-    return cls("MlpPolicy", DummyVecEnv([Counting] * ENVS), seed=1, device="cpu", **sizes | options)
-
-
-def parameters(model):
-    return [each.detach().clone() for each in model.policy.parameters()]
-
-
 class Annealing(PPO):
     """Makes one epoch less in every update."""
 
@@ -59,18 +50,20 @@ class Annealing(PPO):
 
 
 def test_what_a_subclass_sets_in_its_update_stays():
-    plain, monitored, steered = (model_of(Annealing, learning_rate=RATE) for _ in range(3))
-    plain.learn(4 * ROLLOUT)
-    monitored = model_of(Annealing, learning_rate=RATE)  # building a model sets the seed of every generator
-    monitored.learn(4 * ROLLOUT, AdeptCallback(verbose=0))
+    def learned(updates, callback=None):
+        model = build(Annealing, learning_rate=RATE, n_epochs=4)  # which sets the seed of every generator
+        model.learn(updates * ROLLOUT, callback)
+        return model
+
+    plain, monitored = learned(4), learned(4, AdeptCallback(verbose=0))
     assert plain.n_epochs == monitored.n_epochs == 1
-    assert all(map(torch.equal, parameters(plain), parameters(monitored)))
-    steered.learn(ROLLOUT, AdeptCallback(Recorder([3]), verbose=0))
+    assert all(map(torch.equal, plain.policy.parameters(), monitored.policy.parameters()))
+    steered = learned(1, AdeptCallback(Recorder([3]), verbose=0))
     assert steered.n_epochs == 2, "of the 3 epochs that were chosen"
 
 
 def test_a_get_of_the_buffers_own_is_called_and_stays():
-    model, calls = model_of(PPO, learning_rate=RATE), []
+    model, calls = build(learning_rate=RATE, n_epochs=4), []
 
     def get(*args):
         calls.append(args)
@@ -96,7 +89,8 @@ def test_a_look_at_the_rollout_is_no_epoch():
     gains = []
     for cls in (PPO, LooksFirst):
         callback = AdeptCallback(gains_every=1, verbose=0)
-        model = model_of(cls, learning_rate=RATE, batch_size=ROLLOUT)  # one minibatch: its order does not matter
+        # One minibatch: its order does not matter.
+        model = build(cls, learning_rate=RATE, n_epochs=4, batch_size=ROLLOUT)
         model.learn(2 * ROLLOUT, callback)
         gains.append({epoch: gain.value for epoch, gain in callback.engine.feedback.gain_by_epoch.items()})
     assert gains[1] == pytest.approx(gains[0], rel=1e-4)
@@ -159,9 +153,13 @@ class Mixed(nn.Module):
         return self.layers(observations)
 
 
-def test_dropout_does_not_end_updates():
+def with_dropout(learning_rate):
     policy = {"features_extractor_class": Mixed, "net_arch": [64]}
-    model = model_of(PPO, learning_rate=1e-4, policy_kwargs=policy, n_epochs=4)
+    return build(learning_rate=learning_rate, policy_kwargs=policy, n_epochs=4)
+
+
+def test_dropout_does_not_end_updates():
+    model = with_dropout(1e-4)
     with torch.no_grad():
         model.policy.action_net.weight.mul_(300)  # a policy that dropout changes by far more than one update
     callback = AdeptCallback({"name": "hindsight", "kl_stop": 0.02}, verbose=0)
@@ -171,8 +169,7 @@ def test_dropout_does_not_end_updates():
 
 
 def test_the_guard_ends_updates_of_a_policy_with_dropout():
-    policy = {"features_extractor_class": Mixed, "net_arch": [64]}
-    model = model_of(PPO, learning_rate=0.3, policy_kwargs=policy, n_epochs=4)
+    model = with_dropout(0.3)
     callback = AdeptCallback({"name": "hindsight", "kl_stop": 1e-12}, verbose=0)
     model.learn(ROLLOUT, callback)
     assert callback.engine._history[0]["epochs_done"] == 1.0

@@ -30,13 +30,6 @@ def steps_of(run):
     return [len(rates) for rates in run.rates]
 
 
-def test_the_reward_is_not_the_scaled_return(tmp_path):
-    run = Skrl(tmp_path, "scaled", Recorder([3, 1, 2]))
-    run.run(5)
-    assert abs(run.returns().mean()) < 5.0, "what the agent sees is scaled"
-    assert run.logged("adept/reward") == pytest.approx(run.rewards(5))
-
-
 def test_a_bandit_leaves_the_adaptive_learning_rate_one_step_per_update_and_a_rule_none(tmp_path):
     run = Skrl(tmp_path, "ppo", Recorder([3, 1, 2]), settings=ADAPTIVE)
     run.run(5)
@@ -137,17 +130,6 @@ def test_the_perturbation_of_rpo_does_not_end_an_update(tmp_path):
     run = Skrl(tmp_path, "rpo", Scripted([(3, 1.0)], kl_stop=0.01), settings={"alpha": 2.0})
     run.run(2)
     assert steps_of(run) == [MINIBATCHES * 3] * 2
-
-
-def test_agents_with_and_without_adept_load_each_others_checkpoints(tmp_path):
-    plain, run = Skrl(tmp_path, "ppo"), Skrl(tmp_path, "ppo", None)
-    plain.save(tmp_path / "plain.pt")
-    run.save(tmp_path / "adept.pt")
-    plain.load(tmp_path / "adept.pt")
-    run.run(2)
-    run.load(tmp_path / "plain.pt")
-    run.run(2)
-    assert [each is not None for each in run.feedback] == [False, True, False, True], "what is loaded is no update"
 
 
 def test_a_preprocessor_that_learns_its_scale_does_not_end_the_first_update(tmp_path):

@@ -28,29 +28,6 @@ def test_padding_is_left_out_of_the_mean():
     recorder.assert_credits([STEPS * batch + (STEPS // 2 + 1) / 2 for batch in range(3)])
 
 
-@pytest.mark.parametrize("variant", ["batch", "optim"])
-@pytest.mark.parametrize("scheduler", [None, "ucb"])
-def test_trainers_with_and_without_adept_load_each_others_checkpoints(variant, scheduler, tmp_path):
-    """Of both formats of TorchRL; also in a live process, where the way to the loaded parameters is no update."""
-    plain, live = TorchRL(tmp_path, variant), TorchRL(tmp_path, variant, scheduler)
-    plain.run(2)
-    plain.save(tmp_path / "older")
-    live.run(1)
-    assert live.engine.wants_rows
-    live.load(tmp_path / "older")
-    assert not live.engine.wants_rows
-    assert_equal_bit_for_bit((live.everything()[0], plain.everything()[0]))
-    assert live.trainer.collected_frames == 2 * STEPS
-    live.save(tmp_path / "other")
-    again = TorchRL(tmp_path, variant, scheduler)
-    again.load(tmp_path / "other")
-    assert again.engine.state_dict() == live.engine.state_dict()
-    if scheduler is None:
-        plain = TorchRL(tmp_path, variant)
-        plain.load(tmp_path / "other")
-        assert_equal_bit_for_bit((plain.everything()[0], live.everything()[0]))
-
-
 def test_other_losses_are_refused():
     with pytest.raises(ValueError, match=r"got A2CTrainer with A2CLoss, .*PPOLoss is needed: build a PPOTrainer"):
         attach(build(1, kind=A2CTrainer, loss=A2CLoss))

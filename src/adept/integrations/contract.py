@@ -1,9 +1,9 @@
-"""What every integration shares: how it checks its framework, and how it scales an optimiser's steps."""
+"""What every integration shares: how it checks its framework, scales an optimiser's steps, and calls the engine."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import metadata
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from adept.engine import Engine
 from adept.extras import MissingExtra, require
 from adept.hindsight.evaluation import Rows
-from adept.hindsight.weights import ModuleWeights
+from adept.hindsight.weights import Weights
 from adept.rules import Settings
 
 
@@ -55,7 +55,9 @@ class LRScale:
         """steps that the optimiser made"""
         self._scheduled: list[Any] = []
         self._critic_params = tuple(critic_params)
-        self._lengthened: list[tuple[Any, Any]] = []
+        self._critic_factor = 1.0
+        """how many times as far as the others the critic's parameters move in this step"""
+        self._critic_before: list[Any] = []
         """the critic's parameters before the step, where it is lengthened"""
         self._optimizer = optimizer
         self._hooks = [
@@ -65,47 +67,76 @@ class LRScale:
 
     def _before(self, *_: Any) -> None:
         self._put_back()  # a step that broke off
-        self._lengthened = []
-        if self._critic_params and self._critic_factor() != 1.0:
-            self._lengthened = [(parameter, parameter.detach().clone()) for parameter in self._critic_params]
-        if self.factor != 1.0:
+        settings, self._critic_before = self.settings, []
+        if self._critic_params and (scheduled := learning_rate(self._optimizer)) > 0:
+            self._critic_factor = settings.critic_rate(scheduled) / (scheduled * settings.lr_scale)
+            if self._critic_factor != 1.0:
+                self._critic_before = [parameter.detach().clone() for parameter in self._critic_params]
+        if settings.lr_scale != 1.0:
             self._scheduled = [group["lr"] for group in self._optimizer.param_groups]
             for group in self._optimizer.param_groups:
-                group["lr"] = group["lr"] * self.factor
-
-    def _critic_factor(self) -> float:
-        """Return how many times as far as the others the critic's parameters move."""
-        scheduled = learning_rate(self._optimizer)
-        return self.settings.critic_rate(scheduled) / (scheduled * self.factor) if scheduled > 0 else 1.0
+                group["lr"] = group["lr"] * settings.lr_scale
 
     def _after(self, *_: Any) -> None:
         self.count += 1
         self._put_back()
-        if self._lengthened:
-            longer = self._critic_factor()
-            for parameter, before in self._lengthened:
-                parameter.data.sub_(before).mul_(longer).add_(before)
-            self._lengthened = []
+        for parameter, before in zip(self._critic_params, self._critic_before, strict=False):
+            parameter.data.sub_(before).mul_(self._critic_factor).add_(before)
+        self._critic_before = []
 
     def _put_back(self) -> None:
         for group, scheduled in zip(self._optimizer.param_groups, self._scheduled, strict=False):
             group["lr"] = scheduled
         self._scheduled = []
 
-    @property
-    def factor(self) -> float:
-        """What the learning rate is multiplied by."""
-        return self.settings.lr_scale
-
-    @factor.setter
-    def factor(self, lr_scale: float) -> None:
-        self.settings = Settings(1, lr_scale)
-
     def remove(self) -> None:
         """Leave the optimiser alone from now on."""
         self._put_back()
         for hook in self._hooks:
             hook.remove()
+
+
+class Adapter:
+    """What stands between a host and the engine: it begins an update, takes note of its epochs, and finishes it.
+
+    A subclass hooks the calls of its host, and gives it the numbers for its log and the state for its checkpoint.
+    """
+
+    def __init__(self, engine: Engine, verbose: int, weights: Weights[Any]) -> None:
+        self.engine, self.advice, self._verbose, self._weights = engine, engine.advice, verbose, weights
+        self._guarded: Rows | None = None
+        """the rows by which the rule's guard ends the update, where it has one"""
+
+    def begin(self, rows: Callable[[], Rows | None], reward: Callable[[], float | None], **known: Any) -> Settings:
+        """Evaluate the last update on the rollout at hand, and set the next one."""
+        engine = self.engine
+        built = engine.rollout(rows)
+        settings = engine.step(built, reward=reward() if engine.rule.needs_reward else None, **known)
+        self._guarded = None if engine.rule.kl_stop is None else built
+        return settings
+
+    def epoch_ended(self, epoch: int) -> bool:
+        """Take note that an epoch ended; return whether the rule's guard ends the update with it."""
+        self.engine.mark(epoch)
+        if self._guarded is None or epoch >= self.engine.settings.epochs:
+            return False
+        return self.engine.stops(self.present(self._guarded.divergence))
+
+    def finish(self, epochs_done: float) -> dict[str, float]:
+        """Take note of the epochs that were done; return the numbers for the host's log."""
+        self._guarded = None
+        self.engine.finished(epochs_done)
+        return self.engine.metrics()
+
+    def present(self, passes: Callable[[], Any]) -> Any:
+        """Return what passes through the present parameters find, without leaving a trace."""
+        with self._weights.current():
+            return passes()
+
+    def print_advice(self) -> None:
+        """Print the advice, unless told not to."""
+        if self._verbose and self.engine.monitor:
+            print(f"adept: {self.engine.advice()}")
 
 
 def own_parameters(module: Any, *others: Any) -> list[Any]:
@@ -125,28 +156,29 @@ def mean(values: Iterable[float]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def stops(engine: Engine, weights: ModuleWeights, rows: Rows) -> bool:
-    """Say whether the rule's guard ends the update at the policy at hand, which is asked without leaving a trace."""
-    with weights.current():
-        return engine.stops(rows.divergence())
+@contextmanager
+def replaced(part: Any, **attributes: Any) -> Iterator[None]:
+    """Set attributes of a part of the host for a while; afterwards they are as before, also after an error."""
+    own = {name: vars(part)[name] for name in attributes if name in vars(part)}
+    vars(part).update(attributes)
+    try:
+        yield
+    finally:
+        for name in attributes:
+            vars(part).pop(name, None)
+        vars(part).update(own)
 
 
 @contextmanager
-def held_steps(learning_rate: Any) -> Iterator[list[tuple[Any, ...]]]:
+def held_steps(schedule: Any) -> Iterator[list[tuple[Any, ...]]]:
     """Keep a learning-rate schedule that counts epochs, or steps within them, from counting the chosen ones.
 
     The steps that the host makes of it meanwhile are not made; their arguments are yielded. It is then for the
     integration to make as many as the configured number of epochs would have asked for.
     """
     asked: list[tuple[Any, ...]] = []
-    own = vars(learning_rate).get("step")
-    learning_rate.step = lambda *args: asked.append(args)
-    try:
+    with replaced(schedule, step=lambda *args: asked.append(args)):
         yield asked
-    finally:
-        del learning_rate.step
-        if own is not None:
-            learning_rate.step = own
 
 
 def _release(version: str) -> tuple[int, ...]:

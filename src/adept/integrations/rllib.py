@@ -21,6 +21,7 @@ from adept.hindsight.estimates import UNKNOWN, Estimate, time_groups
 from adept.hindsight.evaluation import LENGTHS, CriticRows, Feedback, Rows, explained_variance
 from adept.hindsight.weights import ModuleWeights
 from adept.integrations import contract
+from adept.rules import Settings
 
 contract.require_framework("ray.rllib", package="ray", at_least="2.60", below="2.61", extra="rllib")
 
@@ -266,7 +267,7 @@ class AdeptLearner(PPOTorchLearner):
         """Finish as usual, and log what was evaluated, asked for and done."""
         super().after_gradient_based_update(timesteps=timesteps)
         for lr_scale in self._lr_scales:
-            lr_scale.factor = 1.0
+            lr_scale.settings = Settings(1)
         self.engine.finished(self._epochs_done)
         for name, value in self.engine.metrics().items():
             self.metrics.log_value((ALL_MODULES, name), value, window=1)

@@ -58,19 +58,18 @@ def attach(runner: OnPolicyRunner, scheduler: Any = None, *, verbose: int = 1, *
     return runner
 
 
-class _Attached:
+class _Attached(contract.Adapter):
     """Stand between a runner and its algorithm, and between the algorithm and its storage."""
 
     def __init__(self, runner: OnPolicyRunner, engine: Engine, verbose: int) -> None:
-        self.runner, self.engine, self.advice, self._verbose = runner, engine, engine.advice, verbose
-        algorithm = runner.alg
+        self.runner, algorithm = runner, runner.alg
         actor, critic = algorithm.get_policy(), algorithm._raw_critic
         own = [] if actor.is_recurrent or critic.is_recurrent else contract.own_parameters(critic, actor)
         self._critic = critic if own else None
-        self._weights = ModuleWeights(torch.nn.ModuleList([actor, critic] if own else [actor]))
+        weights = ModuleWeights(torch.nn.ModuleList([actor, critic] if own else [actor]))
+        super().__init__(engine, verbose, weights)
         self._lr_scale = contract.LRScale(algorithm.optimizer, critic_params=own)
-        self._rows: Rows | None = None
-        engine.attach(algorithm.num_learning_epochs, self._weights, contract.learning_rate(algorithm.optimizer))
+        engine.attach(algorithm.num_learning_epochs, weights, contract.learning_rate(algorithm.optimizer))
         runner.learn, runner.logger.log = self.learn, self.log
         algorithm.update, algorithm.save, algorithm.load = self.update, self.save, self.load
         for name in ("mini_batch_generator", "recurrent_mini_batch_generator"):
@@ -79,33 +78,25 @@ class _Attached:
     def learn(self, *args: Any, **kwargs: Any) -> None:
         """Learn as usual, and print the advice at the end."""
         type(self.runner).learn(self.runner, *args, **kwargs)
-        if self._verbose and self.engine.monitor and self.runner.alg.gpu_global_rank == 0:
-            print(f"adept: {self.engine.advice()}")
+        if self.runner.alg.gpu_global_rank == 0:
+            self.print_advice()
 
     def update(self) -> Any:
         """Update as usual, with the choice in place of the epochs, and a rule in place of the KL rule."""
-        algorithm, engine = self.runner.alg, self.engine
-        own = {name: getattr(algorithm, name) for name in ("num_learning_epochs", "schedule")}
-        before = self._lr_scale.count
-        reward = float(algorithm.storage.returns.double().mean()) if engine.rule.needs_reward else None
-        rows = engine.rollout(self._rollout)
-        settings = engine.step(
-            rows,
-            reward=reward,
+        algorithm, before = self.runner.alg, self._lr_scale.count
+        settings = self.begin(
+            self._rollout,
+            lambda: float(algorithm.storage.returns.double().mean()),
             learning_rate=contract.learning_rate(algorithm.optimizer),
             score=contract.mean(self.runner.logger.rewbuffer),
         )
-        self._rows = rows if engine.rule.kl_stop is not None else None
-        if engine.controls:
-            algorithm.num_learning_epochs, self._lr_scale.settings = settings.epochs, settings
-        if engine.needs_evaluation:
-            algorithm.schedule = "fixed"
-        try:
-            return type(algorithm).update(algorithm)
-        finally:
-            vars(algorithm).update(own)
-            self._lr_scale.factor, self._rows = 1.0, None
-            engine.finished((self._lr_scale.count - before) / algorithm.num_mini_batches)
+        epochs, schedule = algorithm.num_learning_epochs, algorithm.schedule
+        epochs = settings.epochs if self.engine.controls else epochs
+        own = {"num_learning_epochs": epochs, "schedule": "fixed" if self.engine.needs_evaluation else schedule}
+        with contract.replaced(algorithm, **own), contract.replaced(self._lr_scale, settings=settings):
+            losses = type(algorithm).update(algorithm)
+        self.finish((self._lr_scale.count - before) / algorithm.num_mini_batches)
+        return losses
 
     def _monitored(self, name: str) -> Any:
         """Return a generator of minibatches that takes note of each epoch's end, and keeps the rule's guard."""
@@ -116,10 +107,7 @@ class _Attached:
             for number, batch in enumerate(own, 1):
                 yield batch
                 epoch, rest = divmod(number, num_mini_batches)
-                if rest or epoch == num_epochs:
-                    continue
-                self.engine.mark(epoch)
-                if self._rows is not None and contract.stops(self.engine, self._weights, self._rows):
+                if rest == 0 and epoch < num_epochs and self.epoch_ended(epoch):
                     self.runner.alg.num_learning_epochs = epoch  # PPO divides the sums of its losses by it
                     return
 
@@ -143,21 +131,11 @@ class _Attached:
             actor(observations, stochastic_output=True)
             return actor.get_output_log_prob(actions)
 
-        critic = self._critic_rows(observations, returns)
-        return Rows(passes, advantages.flatten(), groups[chosen], deployed.flatten(), explained, critic)
-
-    def _critic_rows(self, observations: Any, returns: Any) -> CriticRows | None:
-        """Return the critic's part of the rows; its values are asked for again, since its normaliser went on."""
-        critic = self._critic
-        if critic is None:
-            return None
-
-        def values() -> Any:
-            return critic(observations).flatten()
-
-        with self._weights.current():
-            now = values()
-        return CriticRows(values, now, returns.flatten() - now)
+        critic_rows, critic = None, self._critic
+        if critic is not None:  # asked for its values again, since its normaliser went on
+            now = self.present(lambda: critic(observations).flatten())
+            critic_rows = CriticRows(lambda: critic(observations).flatten(), now, returns.flatten() - now)
+        return Rows(passes, advantages.flatten(), groups[chosen], deployed.flatten(), explained, critic_rows)
 
     def _sequences(self, groups: Any, explained: float | None) -> Rows:
         """Return whole sequences of some environments, cut where episodes end, as PPO passes them."""

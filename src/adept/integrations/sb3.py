@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 from adept.engine import MAX_ROWS, PREFIX, Engine
 from adept.hindsight.advice import Advice
-from adept.hindsight.evaluation import GAINS_EVERY, Rows
+from adept.hindsight.evaluation import GAINS_EVERY
 from adept.hindsight.weights import ModuleWeights, Weights
 from adept.integrations import contract
 from adept.rules import Rule
 
 contract.require_framework("stable_baselines3", package="stable-baselines3", at_least="2.4", below="3", extra="sb3")
 
-import torch  # noqa: E402
 from stable_baselines3.common.base_class import BaseAlgorithm  # noqa: E402
 from stable_baselines3.common.callbacks import BaseCallback  # noqa: E402
 
@@ -78,7 +78,8 @@ class AdeptCallback(BaseCallback):
         super().__init__(verbose)
         self.engine = Engine(scheduler, monitor=monitor, gains_every=gains_every, rows=rows, host="sb3")
         self._reward = reward
-        self._update: _Update | None = None
+        self._update: Any = None
+        self._open = False
         self._kept: tuple[Any, Any] = (None, None)
         """who chooses, and the state on the model that it is in"""
         self._carried_out = True
@@ -104,13 +105,15 @@ class AdeptCallback(BaseCallback):
             )
         model: Any = self.model
         state, last = getattr(model, STATE, None), self._update
-        if last is not None and not last.is_of(model):
+        if last is not None and last.model is not model:
             self.engine.restart(loads=bool(state))
+            last = None
         elif last is None or not last.was_last():
             self.engine.forget()
-        self._carried_out = last is None or not last.is_of(model) or not last.waits
-        self._update = _Update(model, self.engine)
-        self.engine.attach(model.n_epochs, _weights(model), float(model.lr_schedule(1.0)))
+        self._carried_out = last is None or not last.waits
+        self._update = _Update(model, self.engine, self.verbose)
+        self._open = True
+        self._update.attach(model.n_epochs, float(model.lr_schedule(1.0)))
         normalize = model.get_vec_normalize_env()
         self.engine.rewards_scaled = normalize is not None and normalize.norm_reward
         rule, kept = self._kept
@@ -123,190 +126,140 @@ class AdeptCallback(BaseCallback):
 
     def _on_rollout_end(self) -> None:
         model: Any = self.model
-        if self._update is not None and not self._update.was_last():
+        update = self._update
+        if not update.was_last():
             self.engine.forget()  # parameters were loaded during the training, which is no update
-        self.engine.attach(self.engine.epochs if self.engine.controls else model.n_epochs, _weights(model))
-        reward = self._reward(model) if self.engine.rule.needs_reward and self._carried_out else None
+        update.attach(self.engine.epochs if self.engine.controls else model.n_epochs)
+        update.begin(
+            lambda: rows_of(model, self.engine),
+            lambda: self._reward(model) if self._carried_out else None,
+            learning_rate=float(model.lr_schedule(1 - model.num_timesteps / model._total_timesteps)),  # as in `train`
+            score=contract.mean(episode["r"] for episode in model.ep_info_buffer or ()),
+        )
         self._carried_out = True
-        rows = self.engine.rollout(lambda: rows_of(model, self.engine))
-        rate = float(model.lr_schedule(1 - model.num_timesteps / model._total_timesteps))  # as `train` will have it
-        score = contract.mean(episode["r"] for episode in model.ep_info_buffer or ())
-        self.engine.step(rows, reward=reward, learning_rate=rate, score=score)
         if self.engine.controls:
             self._kept = self.engine.rule, self.engine.state_dict()
             setattr(model, STATE, self._kept[1])
         for name, value in self.engine.metrics().items():
             self.logger.record(name, value)
-        if self._update is not None:
-            self._update.prepare(rows if self._guards else None)
-
-    @property
-    def _guards(self) -> bool:
-        """Whether the guard of the rule is kept here, at the end of epochs, and not by the KL stop of SB3.
-
-        sbx has none. Where a policy acts otherwise than it trains (dropout, batch normalisation), that of SB3 compares
-        the two, and would end updates that did not move.
-        """
-        if self.engine.rule.kl_stop is None:
-            return False
-        policy: Any = self.model.policy
-        return not hasattr(policy, "optimizer") or contract.acts_otherwise(policy)
+        update.prepare()
 
     def _on_training_end(self) -> None:
-        if self._update is None or not self._update.close():
-            return  # rl-zoo ends a training twice
-        if self.verbose and self.engine.monitor:
-            print(f"adept: {self.advice()}")
+        if self._open:  # rl-zoo ends a training twice
+            self._update.print_advice()
+        self._open = False
 
 
-class _Update:
+class _Update(contract.Adapter):
     """Stands around `model.train` for one update: the choice, and eyes and hands at the end of each epoch.
 
     Between the end of a rollout and the update the model has two attributes more, which `model.save` leaves out. In the
     update its settings are those chosen, and afterwards its own again, also after an error or an interrupt.
     """
 
-    def __init__(self, model: Any, engine: Engine) -> None:
+    def __init__(self, model: Any, engine: Engine, verbose: int) -> None:
+        self._around = ExitStack()
         left_behind = getattr(vars(model).get("train"), "__self__", None)
         if isinstance(left_behind, _Update):  # by a `learn` that was interrupted just before an update
-            left_behind._step_back()
-        self._model, self._engine = model, engine
-        self._made = _marks(model)
-        self._replaced: dict[str, Any] = {}
-        self._rows: Rows | None = None
-        self._get_before: Callable[..., Any] | None = None
-        self._epochs = self._stepped = 0
-        self._over = False
+            left_behind._around.close()
+        super().__init__(engine, verbose, _weights(model))
+        self.model = model
         self.waits = False
         """whether an update was chosen that has not begun"""
-        self._steps: contract.LRScale | None = None
-        self._open = True
+        self._made = _marks(model)
+        self._own_get: Callable[..., Any] = model.rollout_buffer.get
+        self._lr_scale: contract.LRScale | None = None
+        self._epochs = self._stepped = 0
+        self._over = False
 
-    def is_of(self, model: Any) -> bool:
-        """Say whether this stands around the updates of this model."""
-        return model is self._model
+    def attach(self, epochs: int, learning_rate: float | None = None) -> None:
+        """Tell the engine the model's own epochs, and its parameters, which another callback may have exchanged."""
+        self._weights = _weights(self.model)
+        self.engine.attach(epochs, self._weights, learning_rate)
 
     def was_last(self) -> bool:
         """Say whether the model's parameters are as the last update here left them, so that it can be evaluated."""
-        return _marks(self._model) == self._made
+        return _marks(self.model) == self._made
 
-    def prepare(self, rows: Rows | None) -> None:
-        """Stand around the next update; with rows, also end it where the rule's guard says so."""
-        self._rows, self.waits = rows, True
+    def prepare(self) -> None:
+        """Stand around the next update; where SB3 has a KL stop that fits, it keeps the rule's guard.
+
+        sbx has none. Where a policy acts otherwise than it trains (dropout, batch normalisation), that of SB3 compares
+        the two, and would end updates that did not move.
+        """
+        policy = self.model.policy
+        if hasattr(policy, "optimizer") and not contract.acts_otherwise(policy):
+            self._guarded = None
+        self.waits = True
         instead = {"train": self._train, "_excluded_save_params": self._excluded}
-        self._replaced = {name: vars(self._model)[name] for name in instead if name in vars(self._model)}
-        vars(self._model).update(instead)
-
-    def _step_back(self) -> None:
-        for name in ("train", "_excluded_save_params"):
-            vars(self._model).pop(name, None)
-        vars(self._model).update(self._replaced)
+        self._around.enter_context(contract.replaced(self.model, **instead))
 
     def _excluded(self) -> list[str]:
-        return [*type(self._model)._excluded_save_params(self._model), "train", "_excluded_save_params"]
+        return [*type(self.model)._excluded_save_params(self.model), "train", "_excluded_save_params"]
 
     def _train(self) -> None:
         """Update the model with what was chosen, and take note of what was done."""
-        self._step_back()
+        self._around.close()
         self.waits = False
-        model, buffer = self._model, self._model.rollout_buffer
+        model, buffer = self.model, self.model.rollout_buffer
         optimizer = getattr(model.policy, "optimizer", None)
-        hooked = hasattr(optimizer, "register_step_post_hook")
-        self._steps = contract.LRScale(optimizer, critic_params=critic_parameters(model.policy)) if hooked else None
+        self._own_get, self._lr_scale = buffer.get, None
         self._epochs, self._stepped, self._over = 0, 0, False
-        self._get_before = vars(buffer).get("get")
-        buffer.get = self._get
-        chosen = self._chosen()
-        own = {name: getattr(model, name) for name in chosen}
-        try:
-            vars(model).update(chosen)
-            model.train()
-        finally:
-            # What a subclass sets in its `train` stays.
-            vars(model).update({name: own[name] for name, value in chosen.items() if getattr(model, name) is value})
-            vars(buffer).pop("get", None)
-            if self._get_before is not None:
-                buffer.get = self._get_before
-            self._rows = None
-            if self._steps is not None:
-                self._steps.remove()
-        self._made = _marks(model)
-        done = self._done()
-        self._engine.finished(done)
-        for name, value in {"epochs": float(self._engine.settings.epochs), "epochs_done": done}.items():
+        with ExitStack() as stack:
+            if hasattr(optimizer, "register_step_post_hook"):
+                self._lr_scale = contract.LRScale(optimizer, critic_params=critic_parameters(model.policy))
+                stack.callback(self._lr_scale.remove)
+            stack.enter_context(contract.replaced(buffer, get=self._get))
+            chosen = self._chosen()
+            own = {name: getattr(model, name) for name in chosen}
+            try:
+                vars(model).update(chosen)
+                model.train()
+            finally:
+                # What a subclass sets in its `train` stays.
+                vars(model).update({name: own[name] for name, value in chosen.items() if getattr(model, name) is value})
+        self._made, self._guarded = _marks(model), None
+        done = float(self._epochs)
+        if self._lr_scale is not None:
+            rows = buffer.buffer_size * buffer.n_envs
+            done = self._lr_scale.count / math.ceil(rows / (model.batch_size or rows))
+        self.engine.finished(done)
+        for name, value in {"epochs": float(self.engine.settings.epochs), "epochs_done": done}.items():
             model.logger.record(f"{PREFIX}/{name}", value)
 
     def _chosen(self) -> dict[str, Any]:
         """Return the settings of the model for this update, and set the scale."""
-        model, engine = self._model, self._engine
+        model, engine = self.model, self.engine
         if not engine.controls:
             return {}
         chosen: dict[str, Any] = {"n_epochs": engine.settings.epochs}
-        if self._steps is None:
-            return {**chosen, "lr_schedule": _Scaled(model.lr_schedule, engine.settings.lr_scale)}
-        self._steps.settings = engine.settings
+        if self._lr_scale is None:  # sbx, whose optimisers are not objects with steps
+            scheduled, lr_scale = model.lr_schedule, engine.settings.lr_scale
+            return {**chosen, "lr_schedule": lambda remaining: scheduled(remaining) * lr_scale}
+        self._lr_scale.settings = engine.settings
         kl_stop = engine.rule.kl_stop
-        if kl_stop is not None and self._rows is None:
+        if kl_stop is not None and self._guarded is None:
             # SB3 stops at 1.5 times its target.
             chosen["target_kl"] = min(kl_stop / 1.5, math.inf if model.target_kl is None else model.target_kl)
         return chosen
 
-    def _done(self) -> float:
-        """Return the epochs that were done, in gradient steps where these are counted."""
-        if self._steps is None:
-            return float(self._epochs)
-        buffer = self._model.rollout_buffer
-        rows = buffer.buffer_size * buffer.n_envs
-        return float(self._steps.count / math.ceil(rows / (self._model.batch_size or rows)))
-
-    def close(self) -> bool:
-        """Take note that the training ended; return whether it had not before."""
-        was_open, self._open = self._open, False
-        return was_open
-
     def _get(self, *args: Any, **kwargs: Any) -> Any:
         """Yield the minibatches of an epoch as usual; the epoch before it is over."""
-        buffer = self._model.rollout_buffer
-        steps = self._epochs if self._steps is None else self._steps.count
+        steps = self._epochs if self._lr_scale is None else self._lr_scale.count
         ended = steps > self._stepped  # a call without steps since the last one was not for an epoch
         if ended:
             self._stepped = steps
-            self._engine.mark(self._epochs)
-            self._over = self._over or (self._rows is not None and self._engine.stops(self._divergence()))
+            self._over = self.epoch_ended(self._epochs) or self._over
         if self._over:
             return iter(())
         if ended or not self._epochs:
             self._epochs += 1
-        if self._get_before is not None:
-            return self._get_before(*args, **kwargs)
-        return type(buffer).get(buffer, *args, **kwargs)
-
-    def _divergence(self) -> float:
-        """Return how far the policy has come, in the mode in which it acts."""
-        assert self._rows is not None
-        policy = self._model.policy
-        training = getattr(policy, "training", False)
-        policy.set_training_mode(False)
-        try:
-            with torch.no_grad():
-                return self._rows.divergence()
-        finally:
-            policy.set_training_mode(training)
+        return self._own_get(*args, **kwargs)
 
 
 def _marks(model: Any) -> tuple[int, list[int]]:
     """Return numbers that change with every update, and with parameters that are loaded into the model."""
     return model._n_updates, [parameter._version for parameter in model.policy.parameters()]
-
-
-class _Scaled:
-    """A schedule of the learning rate, times a factor, for sbx, whose optimisers are not objects with steps."""
-
-    def __init__(self, scheduled: Callable[[float], float], lr_scale: float) -> None:
-        self.scheduled, self.lr_scale = scheduled, lr_scale
-
-    def __call__(self, progress_remaining: float) -> float:
-        return self.scheduled(progress_remaining) * self.lr_scale
 
 
 def _weights(model: Any) -> Weights[Any]:

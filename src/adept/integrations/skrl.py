@@ -12,6 +12,7 @@ which then has no guard.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from adept.engine import PREFIX, Engine
@@ -19,6 +20,7 @@ from adept.hindsight.estimates import time_groups
 from adept.hindsight.evaluation import CriticRows, Rows, explained_variance
 from adept.hindsight.weights import ModuleWeights
 from adept.integrations import contract
+from adept.rules import Settings
 
 contract.require_framework("skrl", package="skrl", at_least="2.1", below="2.2", extra="skrl")
 
@@ -71,88 +73,83 @@ class _Minibatches(list[Any]):
         self.taken = True
 
 
-class _Attached:
+class _Attached(contract.Adapter):
     """Stand between an agent and its update, and between the update and its memory."""
 
     def __init__(self, agent: Any, engine: Engine, verbose: int) -> None:
-        self.agent, self.engine, self._verbose = agent, engine, verbose
-        self._epochs = agent.cfg.learning_epochs
-        self._reward: float | None = None
+        self.agent = agent
         self._values: Any = None
-        self._explained: float | None = None
-        self._sampled, self._cut, self._guarded = 0, False, False
+        self._sampled, self._cut, self._guards = 0, False, False
         self._minibatches = _Minibatches()
         self._perturbed = isinstance(agent, RPO)
         recurrent = isinstance(agent, PPO_RNN | RPO_RNN)
         own = [] if recurrent else contract.own_parameters(agent.value, agent.policy)
         self._has_own_critic = bool(own)
-        self._weights = ModuleWeights(torch.nn.ModuleList([agent.policy, agent.value] if own else [agent.policy]))
-        self._steps = contract.LRScale(agent.optimizer, critic_params=own)
-        engine.attach(self._epochs, None if recurrent else self._weights, contract.learning_rate(agent.optimizer))
+        weights = ModuleWeights(torch.nn.ModuleList([agent.policy, agent.value] if own else [agent.policy]))
+        super().__init__(engine, verbose, weights)
+        self._lr_scale = contract.LRScale(agent.optimizer, critic_params=own)
+        rate = contract.learning_rate(agent.optimizer)
+        engine.attach(agent.cfg.learning_epochs, None if recurrent else weights, rate)
         agent.update, agent.load = self.update, self.load
         agent.memory.set_tensor_by_name = self.set_tensor_by_name
         agent.memory.sample = self.sample
         agent.checkpoint_modules[PREFIX] = self
-        self.advice = engine.advice
 
     def set_tensor_by_name(self, name: str, tensor: Any) -> None:
         """Write to the memory as usual; once advantages are there, choose: the epochs are about to begin."""
         agent, memory = self.agent, self.agent.memory
         type(memory).set_tensor_by_name(memory, name, tensor)
         if name == "values":
-            self._values = agent._value_preprocessor(tensor, inverse=True)
-        if name == "returns":
-            returns = agent._value_preprocessor(tensor, inverse=True)
-            self._reward = float(returns.double().mean())
-            self._explained = explained_variance(self._values, returns)
+            self._values = agent._value_preprocessor(tensor, inverse=True)  # before the returns change its scale
         if name == "advantages":
-            rows = self.engine.rollout(self._rows) if self.engine.wants_rows else None
-            settings = self.engine.step(
-                rows,
-                reward=self._reward if self.engine.rule.needs_reward else None,
+            returns = agent._value_preprocessor(memory.get_tensor_by_name("returns"), inverse=True)
+            explained = explained_variance(self._values, returns)
+            settings = self.begin(
+                lambda: self._rows(explained) if self.engine.wants_rows else None,  # the guard is skrl's KL stop
+                lambda: float(returns.double().mean()),
                 learning_rate=contract.learning_rate(agent.optimizer),
                 score=contract.mean(agent._track_rewards),
             )
             self._sampled, self._cut = 0, False
             if self.engine.controls:
-                agent.cfg.learning_epochs, self._steps.settings = settings.epochs, settings
+                agent.cfg.learning_epochs, self._lr_scale.settings = settings.epochs, settings
 
-    def _rows(self) -> Rows:
+    def _rows(self, explained: float | None) -> Rows:
         agent, memory = self.agent, self.agent.memory
         steps, environments = memory.get_tensor_by_name("advantages").shape[:2]
-        names = ("observations", "states", "actions", "log_prob", "advantages", "returns")
         chosen = self.engine.choose_rows(steps * environments)
-        columns: dict[str, Any] = {
-            name: None if values is None else values[chosen]
-            for name, values in zip(names, memory.sample_all(names=names)[0], strict=True)
-        }
+        names = ("observations", "states", "actions", "log_prob", "advantages", "returns")
+        columns: list[Any] = [None if each is None else each[chosen] for each in memory.sample_all(names=names)[0]]
+        observations, states, actions, deployed, advantages, returns = columns
 
-        def inputs() -> dict[str, Any]:
-            return {
-                "observations": agent._observation_preprocessor(columns["observations"]),
-                "states": agent._state_preprocessor(columns["states"]),
+        def passed(model: Any, role: str, **given: Any) -> Any:
+            model.eval()  # as it acts; the evaluation restores the mode
+            inputs = {
+                "observations": agent._observation_preprocessor(observations),
+                "states": agent._state_preprocessor(states),
             }
+            return model.act(inputs | given, role=role)
 
-        def passes() -> Any:
-            given = {**inputs(), "taken_actions": columns["actions"]}
-            if self._perturbed:
-                given["alpha"] = agent.cfg.alpha
-            agent.policy.eval()  # as it acts; the evaluation restores the mode
-            return agent.policy.act(given, role="policy")[1]["log_prob"]
+        def log_probs() -> Any:
+            perturbed = {"alpha": agent.cfg.alpha} if self._perturbed else {}
+            return passed(agent.policy, "policy", taken_actions=actions, **perturbed)[1]["log_prob"]
 
         def values() -> Any:
-            agent.value.eval()
-            return agent.value.act(inputs(), role="value")[0].flatten()
+            return passed(agent.value, "value")[0].flatten()
 
-        # RPO's stored log-probabilities have another perturbation; passes of an evaluation have one and the same.
-        deployed = None if self._perturbed else columns["log_prob"].flatten()
-        groups = time_groups(steps, environments)[chosen]
         critic = None
         if self._has_own_critic:  # in the units of the network, which a value preprocessor changes with every rollout
-            with self._weights.current():
-                now = values()
-            critic = CriticRows(values, now, columns["returns"].flatten() - now)
-        return Rows(passes, columns["advantages"].flatten(), groups, deployed, self._explained, critic)
+            now = self.present(values)
+            critic = CriticRows(values, now, returns.flatten() - now)
+        return Rows(
+            log_probs,
+            advantages.flatten(),
+            time_groups(steps, environments)[chosen],
+            # RPO's stored log-probabilities have another perturbation; passes of an evaluation have one and the same.
+            None if self._perturbed else deployed.flatten(),
+            explained,
+            critic,
+        )
 
     def sample(self, *args: Any, **kwargs: Any) -> Any:
         """Sample as usual; the epoch before this one is over, and the update too if the guard cut it."""
@@ -162,53 +159,37 @@ class _Attached:
                 self.engine.mark(self._sampled)
         self._sampled += 1
         self._minibatches = _Minibatches()  # frees those of the last epoch
-        if self._cut and self._guarded:
+        if self._cut and self._guards:
             return []
         self._minibatches = _Minibatches(type(self.agent.memory).sample(self.agent.memory, *args, **kwargs))
         return self._minibatches
 
-    @property
-    def _guards(self) -> bool:
-        """Whether the KL stop of skrl stands for the rule's guard.
-
-        In the first update a preprocessor of observations learns its scale, which alone moves the KL. That update is
-        made as the agent was configured, and goes unguarded.
-        """
-        cfg = self.agent.cfg
-        settled = self.engine.updates > 0 or not (cfg.observation_preprocessor or cfg.state_preprocessor)
-        return self.engine.rule.kl_stop is not None and not self._perturbed and settled
-
     def update(self, *, timestep: int, timesteps: int) -> None:
         """Update as usual, except for the choice, and keep the number of epochs out of the learning rate."""
-        agent, before, own_limit = self.agent, self._steps.count, self.agent.cfg.kl_threshold
-        self._guarded = self._guards
-        kl_stop = self.engine.rule.kl_stop
-        if kl_stop is not None and self._guarded:
-            agent.cfg.kl_threshold = min(kl_stop, own_limit or kl_stop)
+        agent, engine, cfg, before = self.agent, self.engine, self.agent.cfg, self._lr_scale.count
+        epochs, limit, guard = cfg.learning_epochs, cfg.kl_threshold, engine.rule.kl_stop
+        # In the first update a preprocessor of observations learns its scale, which alone moves the KL: no guard then.
+        settled = engine.updates > 0 or not (cfg.observation_preprocessor or cfg.state_preprocessor)
+        self._guards = guard is not None and settled and not self._perturbed
+        if guard is not None and self._guards:
+            limit = min(guard, limit or guard)
+        schedule: Any = agent.scheduler if engine.controls else None
+        held: AbstractContextManager[Any] = nullcontext() if schedule is None else contract.held_steps(schedule)
+        own = contract.replaced(cfg, learning_epochs=epochs, kl_threshold=limit)
         try:
-            if agent.scheduler is None or not self.engine.controls:
+            with own, contract.replaced(self._lr_scale, settings=Settings(1)), held as asked:
                 type(agent).update(agent, timestep=timestep, timesteps=timesteps)
-            else:
-                self._update_with_schedule(timestep, timesteps)
         finally:
-            agent.cfg.learning_epochs, agent.cfg.kl_threshold, self._steps.factor = self._epochs, own_limit, 1.0
             self._sampled, self._cut, self._minibatches = 0, False, _Minibatches()
-        self.engine.finished((self._steps.count - before) / agent.cfg.mini_batches)
-        for name, value in self.engine.metrics().items():
+        if not isinstance(schedule, KLAdaptiveLR):
+            for _ in range(epochs if schedule is not None else 0):
+                schedule.step()
+        elif engine.rule.needs_reward:  # a rule moves the rate itself, and the two would work against each other
+            schedule.step(*asked[0])
+        for name, value in self.finish((self._lr_scale.count - before) / cfg.mini_batches).items():
             agent.track_data(name, value)
-        if self._verbose and self.engine.monitor and timestep + agent.cfg.rollouts >= timesteps:
-            print(f"adept: {self.engine.advice()}")
-
-    def _update_with_schedule(self, timestep: int, timesteps: int) -> None:
-        agent, learning_rate = self.agent, self.agent.scheduler
-        with contract.held_steps(learning_rate) as asked:
-            type(agent).update(agent, timestep=timestep, timesteps=timesteps)
-        if isinstance(learning_rate, KLAdaptiveLR):
-            if self.engine.rule.needs_reward:  # a rule moves the rate itself, and the two would work against each other
-                learning_rate.step(*asked[0])
-            return
-        for _ in range(self._epochs):
-            learning_rate.step()
+        if timestep + cfg.rollouts >= timesteps:
+            self.print_advice()
 
     def load(self, path: str) -> None:
         """Load as usual; the loaded parameters are not those of the last update, also where no state comes along."""

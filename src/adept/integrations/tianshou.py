@@ -7,8 +7,9 @@ split after which the policy's optimiser made no step, as that for GAIL's discri
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import field, fields, make_dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from adept.engine import PREFIX, Engine
@@ -16,7 +17,6 @@ from adept.hindsight.estimates import time_groups
 from adept.hindsight.evaluation import CriticRows, Rows, explained_variance
 from adept.hindsight.weights import ModuleWeights
 from adept.integrations import contract
-from adept.rules import Settings
 
 contract.require_framework("tianshou", package="tianshou", at_least="2.0", below="2.1", extra="tianshou")
 
@@ -75,18 +75,17 @@ def _with_numbers(kind: type) -> type:
     return make_dataclass(f"Adept{kind.__name__}", [numbers], bases=(kind,), namespace=names, kw_only=True)
 
 
-class _Attached(torch.nn.Module):
+class _Attached(contract.Adapter, torch.nn.Module):
     """Stand between PPO and its two steps of an update; a submodule where it has a state to save with PPO's."""
 
     def __init__(self, algorithm: PPO, engine: Engine, verbose: int) -> None:
-        super().__init__()
-        self.engine, self.advice, self._verbose = engine, engine.advice, verbose
+        torch.nn.Module.__init__(self)
         self._owner = (algorithm,)  # in a tuple, or PPO would become a submodule of its own submodule
         own = contract.own_parameters(algorithm.critic, algorithm.policy)
         self._has_own_critic = bool(own)
-        self._steps = contract.LRScale(algorithm.optim._optim, critic_params=own)
-        evaluated = [algorithm.policy, algorithm.critic] if own else [algorithm.policy]
-        self._weights = ModuleWeights(torch.nn.ModuleList(evaluated))
+        evaluated = torch.nn.ModuleList([algorithm.policy, algorithm.critic] if own else [algorithm.policy])
+        contract.Adapter.__init__(self, engine, verbose, ModuleWeights(evaluated))
+        self._lr_scale = contract.LRScale(algorithm.optim._optim, critic_params=own)
         self._reward: float | None = None
         self._loaded: dict[str, Any] | None = None
 
@@ -102,28 +101,25 @@ class _Attached(torch.nn.Module):
     def update_with_batch(self, batch: Any, batch_size: int | None, repeat: int) -> A2CTrainingStats:
         """Update as PPO does, with the choice for the number of repetitions and the factor of the learning rate."""
         (algorithm,) = self._owner
-        engine = self.engine
         rate = contract.learning_rate(algorithm.optim._optim)
-        engine.attach(repeat, self._weights, rate)
+        self.engine.attach(repeat, self._weights, rate)
         self._load()
-        rows = engine.rollout(lambda: self._rows(batch))
-        reward = self._reward if engine.rule.needs_reward else None
-        settings = engine.step(rows, reward=reward, learning_rate=rate)
-        epochs, self._steps.settings = (settings.epochs, settings) if engine.controls else (repeat, Settings(repeat))
+        settings = self.begin(lambda: self._rows(batch), lambda: self._reward, learning_rate=rate)
         own = type(batch)
-        monitored = self._monitored(own, batch, rows if engine.rule.kl_stop is not None else None)
+        monitored = self._monitored(own, batch)
         object.__setattr__(batch, "__class__", monitored)  # Batch itself would take the attribute for data
         try:
-            stats = type(algorithm)._update_with_batch(algorithm, batch, batch_size=batch_size, repeat=epochs)
+            with contract.replaced(self._lr_scale, settings=settings):
+                stats = type(algorithm)._update_with_batch(
+                    algorithm, batch, batch_size=batch_size, repeat=settings.epochs
+                )
         finally:
             object.__setattr__(batch, "__class__", own)
             del monitored.split  # type: ignore[attr-defined]  # it holds the batch, and a class waits for the collector
-            self._steps.factor = 1.0
-        engine.finished(stats.gradient_steps / max(1, len(batch) // (batch_size or len(batch))))
-        numbers = engine.metrics()
+        numbers = self.finish(stats.gradient_steps / max(1, len(batch) // (batch_size or len(batch))))
         shortened = {name.removeprefix(f"{PREFIX}/"): value for name, value in numbers.items()}
-        kind: Any = type(stats)
         own_numbers = {each.name: getattr(stats, each.name) for each in fields(stats)}
+        kind: Any = type(stats)
         found: A2CTrainingStats = _with_numbers(kind)(**own_numbers, adept=shortened)
         return found
 
@@ -133,51 +129,36 @@ class _Attached(torch.nn.Module):
         chosen = self.engine.choose_rows(len(batch))
         part = batch[chosen]
 
-        def passes() -> Any:
-            algorithm.policy.eval()  # as it acts; the evaluation restores the mode
+        def passed(module: Any, numbers: Callable[[Any], Any]) -> Any:
+            module.eval()  # as it acts; the evaluation restores the mode
             minibatches = part.split(algorithm.max_batchsize, shuffle=False, merge_last=True)
-            log_probs = [algorithm.policy(each).dist.log_prob(each.act) for each in minibatches]
-            return torch.cat(log_probs).flatten()
+            return torch.cat([numbers(each) for each in minibatches]).flatten()
 
-        deployed = part.logp_old.flatten()
-        if contract.acts_otherwise(algorithm.policy):  # Tianshou computes them in the mode of training
-            with self._weights.current():
-                deployed = passes()
+        policy, critic, critic_rows = algorithm.policy, algorithm.critic, None
+        log_probs = partial(passed, policy, lambda each: policy(each).dist.log_prob(each.act))
+        # Tianshou computes log-probabilities and values in the mode of training.
+        deployed = self.present(log_probs) if contract.acts_otherwise(policy) else part.logp_old.flatten()
+        if self._has_own_critic:  # in the units of the network
+            values = partial(passed, critic, lambda each: critic(each.obs))
+            now = self.present(values) if contract.acts_otherwise(critic) else part.v_s
+            critic_rows = CriticRows(values, now, part.returns - now)
         explained = explained_variance(batch.v_s, batch.returns)
-        groups = time_groups(len(batch), 1)[chosen]
-        return Rows(passes, part.adv.flatten(), groups, deployed, explained, self._critic_rows(part))
+        return Rows(log_probs, part.adv.flatten(), time_groups(len(batch), 1)[chosen], deployed, explained, critic_rows)
 
-    def _critic_rows(self, part: Any) -> CriticRows | None:
-        """Return the critic's part of the rows, in the units of the network."""
-        (algorithm,) = self._owner
-        if not self._has_own_critic:
-            return None
-
-        def values() -> Any:
-            algorithm.critic.eval()
-            minibatches = part.split(algorithm.max_batchsize, shuffle=False, merge_last=True)
-            return torch.cat([algorithm.critic(each.obs) for each in minibatches]).flatten()
-
-        now = part.v_s
-        if contract.acts_otherwise(algorithm.critic):
-            with self._weights.current():
-                now = values()
-        return CriticRows(values, now, part.returns - now)
-
-    def _monitored(self, kind: type, batch: Any, rows: Rows | None) -> type:
+    def _monitored(self, kind: type, batch: Any) -> type:
         """Return the batch's class, except that this batch takes note of each epoch's end and keeps the guard."""
-        engine, weights, steps = self.engine, self._weights, self._steps
-        ended, before, stopped = 0, steps.count, False
+        lr_scale = self._lr_scale
+        ended, before, stopped = 0, lr_scale.count, False
 
-        def split(self: Any, size: int, shuffle: bool = True, merge_last: bool = False) -> Any:
+        def split(own: Any, size: int, shuffle: bool = True, merge_last: bool = False) -> Any:
             nonlocal ended, before, stopped
-            if self is batch and shuffle and steps.count > before:  # not a pass in order, which recomputes advantages
-                ended, before = ended + 1, steps.count
-                engine.mark(ended)
-                stopped = rows is not None and contract.stops(engine, weights, rows)
-            if stopped and self is batch and shuffle:
-                return iter(())
-            return kind.split(self, size, shuffle=shuffle, merge_last=merge_last)  # type: ignore[attr-defined]
+            if own is batch and shuffle:  # not a pass in order, which recomputes advantages
+                if lr_scale.count > before:
+                    ended, before = ended + 1, lr_scale.count
+                    stopped = self.epoch_ended(ended)
+                if stopped:
+                    return iter(())
+            return kind.split(own, size, shuffle=shuffle, merge_last=merge_last)  # type: ignore[attr-defined]
 
         return type(kind.__name__, (kind,), {"split": split})
 
@@ -185,8 +166,7 @@ class _Attached(torch.nn.Module):
         """Train as usual, and print the advice at the end."""
         (algorithm,) = self._owner
         result = type(algorithm).run_training(algorithm, params)
-        if self._verbose and self.engine.monitor:
-            print(f"adept: {self.engine.advice()}")
+        self.print_advice()
         return result
 
     def before_load(self, module: Any, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:

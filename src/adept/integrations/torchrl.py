@@ -7,7 +7,7 @@ that are left get no minibatches.
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from functools import cache
 from typing import Any
 
@@ -24,7 +24,7 @@ contract.require_framework("torchrl", package="torchrl", at_least="0.14", below=
 import torch  # noqa: E402
 from torchrl.checkpoint import Checkpoint  # noqa: E402
 from torchrl.objectives import PPOLoss  # noqa: E402
-from torchrl.trainers import LRSchedulerHook, Trainer, TrainerHookBase  # noqa: E402
+from torchrl.trainers import LRSchedulerHook, Trainer  # noqa: E402
 
 
 def attach(trainer: Trainer, scheduler: Any = None, *, verbose: int = 1, **options: Any) -> Trainer:
@@ -59,7 +59,7 @@ def attach(trainer: Trainer, scheduler: Any = None, *, verbose: int = 1, **optio
         )
     if PREFIX in trainer._modules:
         raise ValueError("this trainer has a scheduler already, one is allowed; build a new trainer")
-    AdeptHook(Engine(scheduler, **{"host": "torchrl", **options}), verbose).register(trainer)
+    trainer.adept = _Attached(trainer, Engine(scheduler, **{"host": "torchrl", **options}), verbose)
     return trainer
 
 
@@ -72,75 +72,63 @@ def _critic_parameters(loss: PPOLoss) -> list[Any]:
     return contract.own_parameters(loss.critic_network_params, loss.actor_network_params)
 
 
-class AdeptHook(TrainerHookBase):
-    """The hook behind `attach`."""
+class _Attached(contract.Adapter):
+    """Stand before the trainer's optimisation of a batch, among its modules and behind its hooks."""
 
-    def __init__(self, engine: Engine, verbose: int) -> None:
-        self.engine, self.advice, self._verbose = engine, engine.advice, verbose
-        self._epochs_done = 0
-        self._guarded: Rows | None = None
-        self._stopped = False
+    def __init__(self, trainer: Trainer, engine: Engine, verbose: int) -> None:
+        self._trainer, self._critic = trainer, _critic_parameters(trainer.loss_module)
+        self._epochs_done, self._stopped = 0, False
         self._numbers: dict[str, float] = {}
-
-    def register(self, trainer: Trainer, name: str = PREFIX) -> None:
-        """Join the trainer's modules and hooks, and stand before its optimisation of a batch."""
-        trainer.register_module(name, self)
+        self._lr_scale = contract.LRScale(trainer.optimizer, critic_params=self._critic)
+        super().__init__(engine, verbose, ModuleWeights(trainer.loss_module))
+        engine.attach(trainer.num_epochs, self._weights, contract.learning_rate(trainer.optimizer))
+        trainer.register_module(PREFIX, self)
         trainer.register_op("post_epoch", self._count)
-        trainer.register_op("post_steps_log", self._log)
-        self._trainer = trainer
-        self._configured = trainer.num_epochs
-        self._critic = _critic_parameters(trainer.loss_module)
-        self._steps = contract.LRScale(trainer.optimizer, critic_params=self._critic)
-        self._weights = ModuleWeights(trainer.loss_module)
-        self.engine.attach(self._configured, self._weights, contract.learning_rate(trainer.optimizer))
-        trainer.adept, trainer.optim_steps, trainer.train = self, self.optim_steps, self.train
+        trainer.register_op("post_steps_log", lambda batch: self._numbers)
+        trainer.optim_steps, trainer.train = self.optim_steps, self.train
         trainer.load_state_dict, trainer.load_from_file = self.load_trainer_state, self.load_from_file
 
     def train(self) -> None:
         """Train as usual, and print the advice at the end."""
         type(self._trainer).train(self._trainer)
-        if self._verbose and self.engine.monitor:
-            print(f"adept: {self.engine.advice()}")
+        self.print_advice()
 
     def optim_steps(self, batch: Any) -> None:
         """Optimise as usual, except for the choice, and keep the number of epochs out of the learning rate."""
-        trainer, engine = self._trainer, self.engine
+        trainer, configured = self._trainer, self._trainer.num_epochs
         estimated = cache(lambda: self._estimated(batch))
-        rows = engine.rollout(lambda: self._rows(estimated()))
-        reward = self._mean_return(estimated()) if engine.rule.needs_reward else None
-        settings = engine.step(rows, reward=reward, learning_rate=contract.learning_rate(trainer.optimizer))
+        target = self._estimator.tensor_keys.value_target
+        settings = self.begin(
+            lambda: self._rows(estimated()),
+            lambda: float(estimated().get(target).double().mean()),
+            learning_rate=contract.learning_rate(trainer.optimizer),
+        )
         self._epochs_done, self._stopped = 0, False
-        self._guarded = rows if engine.rule.kl_stop is not None else None
-        try:
-            if engine.controls:
-                trainer.num_epochs, self._steps.settings = settings.epochs, settings
-                trainer._process_optim_batch_hook = self._minibatch
-                self._with_schedules(batch)
-            else:
-                type(trainer).optim_steps(trainer, batch)
-        finally:
-            trainer.num_epochs, self._steps.factor = self._configured, 1.0
-            vars(trainer).pop("_process_optim_batch_hook", None)
-        engine.finished(self._epochs_done)
-        self._numbers = engine.metrics()
-
-    def _with_schedules(self, batch: Any) -> None:
-        trainer = self._trainer
         schedules = [
             hook.scheduler
             for hook in trainer._modules.values()
-            if isinstance(hook, LRSchedulerHook) and hook.interval == "optim"
+            if self.engine.controls and isinstance(hook, LRSchedulerHook) and hook.interval == "optim"
         ]
         with ExitStack() as stack:
+            if self.engine.controls:
+                own = {"num_epochs": settings.epochs, "_process_optim_batch_hook": self._minibatch}
+                stack.enter_context(contract.replaced(trainer, **own))
+                stack.enter_context(contract.replaced(self._lr_scale, settings=settings))
             held = [stack.enter_context(contract.held_steps(schedule)) for schedule in schedules]
             type(trainer).optim_steps(trainer, batch)
         for schedule, asked in zip(schedules, held, strict=True):
-            for _ in range(round(len(asked) * self._configured / self._epochs_done)):
+            for _ in range(round(len(asked) * configured / self._epochs_done)):
                 schedule.step()
+        self._numbers = self.finish(self._epochs_done)
 
     def _minibatch(self, batch: Any) -> Any:
         """Sample as usual, unless the guard ended the update: then there are no more minibatches."""
         return None if self._stopped else type(self._trainer)._process_optim_batch_hook(self._trainer, batch)
+
+    def _count(self) -> None:
+        if not self._stopped:
+            self._epochs_done += 1
+            self._stopped = self.epoch_ended(self._epochs_done)
 
     @property
     def _estimator(self) -> Any:
@@ -157,42 +145,32 @@ class AdeptHook(TrainerHookBase):
         mask = batch.get(("collector", "mask"), None)
         return estimated.reshape(-1) if mask is None else estimated[mask]
 
-    def _mean_return(self, estimated: Any) -> float:
-        return float(estimated.get(self._estimator.tensor_keys.value_target).double().mean())
-
     def _rows(self, estimated: Any) -> Rows:
-        loss = self._trainer.loss_module
+        loss, keys = self._trainer.loss_module, self._estimator.tensor_keys
         chosen = self.engine.choose_rows(len(estimated))
-        part, keys = estimated[torch.as_tensor(chosen)], self._estimator.tensor_keys
+        part = estimated[torch.as_tensor(chosen)]
 
-        def passes() -> Any:
+        def log_probs() -> Any:
             return loss._get_cur_log_prob(part)[0]
 
-        advantages = part.get(keys.advantage).flatten()
+        advantages, now, returns = (part.get(key).flatten() for key in (keys.advantage, keys.value, keys.value_target))
         # Several agents have a row each, of the same step.
         groups = np.repeat(time_groups(len(estimated), 1)[chosen], len(advantages) // len(chosen))
         stored = part.get(loss.tensor_keys.sample_log_prob, None)
         if not isinstance(stored, torch.Tensor):  # of several parts of an action, or none
-            with self._weights.current():
-                stored = passes()
+            stored = self.present(log_probs)
         explained = explained_variance(estimated.get(keys.value), estimated.get(keys.value_target))
-        return Rows(passes, advantages, groups, stored.flatten(), explained, self._critic_rows(part, len(advantages)))
+        critic = None
+        if self._critic and len(now) == len(advantages):  # not where a value serves many rows
+            critic = CriticRows(lambda: self._critic_values(part), now, returns - now)
+        return Rows(log_probs, advantages, groups, stored.flatten(), explained, critic)
 
-    def _critic_rows(self, part: Any, rows: int) -> CriticRows | None:
-        """Return the critic's part of the rows; None where no parameters are its own, or a value serves many rows."""
-        loss, keys = self._trainer.loss_module, self._estimator.tensor_keys
-        now, returns = part.get(keys.value).flatten(), part.get(keys.value_target).flatten()
-        if not self._critic or len(now) != rows:
-            return None
-
-        def values() -> Any:
-            critic, given = loss.critic_network, part.select(*loss.critic_network.in_keys)
-            if loss.critic_network_params is None:
-                return critic(given).get(loss.tensor_keys.value).flatten()
-            with loss.critic_network_params.to_module(critic, preserve_module_state=False):
-                return critic(given).get(loss.tensor_keys.value).flatten()
-
-        return CriticRows(values, now, returns - now)
+    def _critic_values(self, part: Any) -> Any:
+        loss = self._trainer.loss_module
+        critic, params = loss.critic_network, loss.critic_network_params
+        functional = nullcontext() if params is None else params.to_module(critic, preserve_module_state=False)
+        with functional:
+            return critic(part.select(*critic.in_keys)).get(loss.tensor_keys.value).flatten()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state as text, which each of TorchRL's checkpoint formats keeps whole."""
@@ -222,14 +200,3 @@ class AdeptHook(TrainerHookBase):
             if without:
                 trainer.register_module(PREFIX, self)
         return loaded
-
-    def _count(self) -> None:
-        if self._stopped:
-            return
-        self._epochs_done += 1
-        self.engine.mark(self._epochs_done)
-        if self._guarded is not None and self._epochs_done < self.engine.settings.epochs:
-            self._stopped = contract.stops(self.engine, self._weights, self._guarded)
-
-    def _log(self, batch: Any) -> dict[str, float]:
-        return self._numbers

@@ -27,7 +27,7 @@ from adept.engine import PREFIX, Engine
 from adept.hindsight.evaluation import Rows, as_numpy
 from adept.hindsight.weights import ModuleWeights
 from adept.integrations import contract
-from adept.rules import BanditRule
+from adept.rules import BanditRule, Settings
 
 contract.require_framework("trl", package="trl", at_least="1.16", below="1.17", extra="trl")
 
@@ -116,14 +116,12 @@ def _check_plan(trainer: Any, engine: Engine) -> None:
         )
 
 
-class _Attached(TrainerCallback):
+class _Attached(contract.Adapter, TrainerCallback):
     """Evaluate and choose when a generation is scored, let the first K passes through, and carry the state."""
 
     def __init__(self, trainer: Any, engine: Engine, weights: ModuleWeights, verbose: int) -> None:
-        self.trainer, self.engine, self.advice, self._verbose = trainer, engine, engine.advice, verbose
-        self._weights = weights
-        self._guarded: Rows | None = None
-        self._epochs = trainer.num_iterations
+        super().__init__(engine, verbose, weights)
+        self.trainer, self._epochs = trainer, trainer.num_iterations
         self._reward: float | None = None
         self._losses: list[Any] = []
         self._lr_scale: contract.LRScale | None = None
@@ -147,18 +145,16 @@ class _Attached(TrainerCallback):
         trainer = self.trainer
         generated = type(trainer)._generate_and_score_completions(trainer, inputs)
         if trainer.model.training and self._position == 0:
-            engine = self.engine
-            rows = engine.rollout(lambda: None if "pixel_values" in generated else self._rows(generated))
-            settings = engine.step(
-                rows,
-                reward=self._reward if engine.rule.needs_reward else None,
+            settings = self.begin(
+                lambda: None if "pixel_values" in generated else self._rows(generated),
+                lambda: self._reward,
                 learning_rate=trainer.lr_scheduler.get_last_lr()[0],
                 score=self._reward,
             )
-            if engine.controls:
+            if self.engine.controls:
                 self._epochs = min(settings.epochs, trainer.num_iterations)
-                self._guarded = rows if engine.rule.kl_stop is not None and self._epochs > 1 else None
-                self._set_lr_scale(settings.lr_scale)
+                if self._lr_scale is not None:
+                    self._lr_scale.settings = settings
                 self._keep_state()
         return generated
 
@@ -181,60 +177,48 @@ class _Attached(TrainerCallback):
         groups = prompted.cpu().numpy()
         if not groups.any():  # of one prompt alone completions are independent
             groups = np.arange(len(groups))
-        if self.engine.rule.kl_stop is None:
-            return Rows(passes, advantages.flatten(), groups)
-        with self._weights.current():  # the guard compares with it
-            deployed = as_numpy(passes())
-        return Rows(passes, advantages.flatten(), groups, deployed)
+        guards = self.engine.rule.kl_stop is not None
+        return Rows(passes, advantages.flatten(), groups, as_numpy(self.present(passes)) if guards else None)
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Any:
         """Train as usual in the first K passes; afterwards let the steps of the plan go by."""
         trainer, steps, position = self.trainer, self.trainer.args.steps_per_generation, self._position
+        done, rest = divmod(position, steps)
         if position == 0:
             self._losses = []
-        elif position % steps == 0 and position <= self._epochs * steps:
-            self._pass_ended(position // steps)
-        if position >= self._epochs * steps:
+        elif rest == 0 and done <= self._epochs and self.epoch_ended(done):  # the rest of those chosen goes by
+            self._epochs = done
+            self._keep_state()
+            self._finish()
+        if done >= self._epochs:
             trainer._step += 1
-            done = self._losses or [torch.zeros((), device=trainer.accelerator.device)]
-            return torch.stack(done).mean()
+            return torch.stack(self._losses or [torch.zeros((), device=trainer.accelerator.device)]).mean()
         loss = type(trainer).training_step(trainer, model, inputs, num_items_in_batch)
         self._losses.append(loss.detach())
         if len(self._losses) == self._epochs * steps:
             self._finish()
         return loss
 
-    def _pass_ended(self, done: int) -> None:
-        """Take note of a pass; where the rule's guard says so, let the rest of the chosen ones go by."""
-        self.engine.mark(done)
-        if self._guarded is None or done >= self._epochs:
-            return
-        if contract.stops(self.engine, self._weights, self._guarded):
-            self._epochs = done
-            self._keep_state()
-            self._finish()
-
     def _finish(self) -> None:
-        self.engine.finished(len(self._losses) / self.trainer.args.steps_per_generation)
-        for name, value in self.engine.metrics().items():
+        for name, value in self.finish(len(self._losses) / self.trainer.args.steps_per_generation).items():
             self.trainer._metrics["train"][name].append(value)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, optimizer: Any = None, **_: Any) -> None:
         """Continue from the checkpoint, if there was one, at its place in the plan."""
-        saved = state.stateful_callbacks.get(PREFIX) if self.engine.controls else None
-        if saved is not None or state.global_step or args.load_best_model_at_end:
+        controls = self.engine.controls
+        saved = (state.stateful_callbacks.get(PREFIX) if controls else None) or {}
+        if saved or state.global_step or args.load_best_model_at_end:
             # Parameters were loaded, if only at the end of the last training, so that its last update is not evaluated.
             forget = f"drop {PREFIX!r} from stateful_callbacks in trainer_state.json"
-            self.engine.load_state_dict(saved["scheduler"] if saved else {}, forget=forget)
-        if saved:
-            self._epochs = saved["epochs"]
+            self.engine.load_state_dict(saved.get("scheduler", {}), forget=forget)
+        self._epochs = saved.get("epochs", self._epochs)
         if self._lr_scale is not None:
             self._lr_scale.remove()  # of a training that broke off
-        if optimizer is not None and self.engine.controls:
+        if optimizer is not None and controls:
             self._lr_scale = contract.LRScale(getattr(optimizer, "optimizer", optimizer))
-            self._set_lr_scale(saved.get("lr_scale", 1.0) if saved else 1.0)
+            self._lr_scale.settings = Settings(self._epochs, saved.get("lr_scale", 1.0))
         # TRL counts its steps from 0 after a resume, while the data go on in the middle of a generation batch.
-        if state.global_step and not args.ignore_data_skip and self.engine.controls:
+        if state.global_step and not args.ignore_data_skip and controls:
             self.trainer._step = state.global_step * args.gradient_accumulation_steps
         self._losses = []
 
@@ -242,17 +226,10 @@ class _Attached(TrainerCallback):
         """Leave the optimiser alone, and print the advice."""
         if self._lr_scale is not None:
             self._lr_scale.remove()
-        if self._verbose and self.engine.monitor and state.is_world_process_zero:
-            print(f"adept: {self.engine.advice()}")
-
-    def _set_lr_scale(self, lr_scale: float) -> None:
-        if self._lr_scale is not None:
-            self._lr_scale.factor = lr_scale
+        if state.is_world_process_zero:
+            self.print_advice()
 
     def _keep_state(self) -> None:
-        saved = {
-            "scheduler": self.engine.state_dict(),
-            "epochs": self._epochs,
-            "lr_scale": self.engine.settings.lr_scale,
-        }
+        lr_scale = self.engine.settings.lr_scale
+        saved = {"scheduler": self.engine.state_dict(), "epochs": self._epochs, "lr_scale": lr_scale}
         self.trainer.state.stateful_callbacks[PREFIX] = saved

@@ -4,6 +4,7 @@ import torch
 from recording import Counting
 from sb3_contrib import MaskablePPO, RecurrentPPO
 from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter, Logger
 from stable_baselines3.common.vec_env import DummyVecEnv
 
@@ -38,6 +39,20 @@ def build(algorithm=PPO, env=None, **options):
     env = DummyVecEnv([Counting] * ENVS) if env is None else env
     policy = options.pop("policy", "MlpLstmPolicy" if recurrent else "MlpPolicy")
     return algorithm(policy, env, policy_kwargs=small, **options)
+
+
+class AtRolloutEnd(BaseCallback):
+    """Calls a function when a rollout has ended."""
+
+    def __init__(self, function):
+        super().__init__()
+        self._function = function
+
+    def _on_step(self):
+        return True
+
+    def _on_rollout_end(self):
+        self._function()
 
 
 class SB3(Host):
