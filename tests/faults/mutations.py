@@ -196,8 +196,7 @@ def of_toml(content: bytes, rng: random.Random) -> bytes:
             lines.insert(at, lines[rng.randrange(len(lines))])
         case _:
             settings = [index for index, line in enumerate(lines) if b" = " in line]
-            key = lines[rng.choice(settings)].partition(b" = ")[0]
-            at = next(index for index in rng.sample(settings, len(settings)) if index >= 0)
+            at = rng.choice(settings)
             key = lines[at].partition(b" = ")[0]
             lines[at] = key + b" = " + rng.choice(TOML_VALUES).encode() + b"\n"
     return b"".join(lines)

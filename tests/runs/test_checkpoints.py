@@ -56,6 +56,12 @@ def edit(change: Callable[[dict[str, Any], dict[str, Any]], None]) -> Callable[[
     return damage
 
 
+def flipped(content: bytes) -> bytes:
+    """Return content in whose middle more than an entry's header is damaged: numbers, too."""
+    middle = len(content) // 2
+    return content[:middle] + bytes(byte ^ 0xFF for byte in content[middle : middle + 256]) + content[middle + 256 :]
+
+
 def version_byte(file: Path) -> None:
     content = bytearray(file.read_bytes())
     content[content.index(b"PK\x01\x02") + 6] = 99
@@ -93,6 +99,7 @@ def another_number(file: Path) -> None:
 DAMAGES: dict[str, Callable[[Path], None]] = {
     "empty": lambda file: file.write_bytes(b""),
     "half": lambda file: file.write_bytes(file.read_bytes()[: file.stat().st_size // 2]),
+    "256 other bytes": lambda file: file.write_bytes(flipped(file.read_bytes())),
     "version byte": version_byte,
     "terabyte": claiming,
     "no iteration": without("iteration"),
@@ -110,10 +117,8 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_any_damage_to_the_newest_falls_back_to_the_one_before(
-    damage: Callable[[Path], None], tmp_path: Path, caplog: pytest.LogCaptureFixture, whole: Path, cut: Path
+    damage: Callable[[Path], None], path: Path, caplog: pytest.LogCaptureFixture, whole: Path
 ) -> None:
-    path = tmp_path / "run"
-    os.system(f"cp -r {cut} {path}")
     older, newest = sorted((path / "checkpoint").glob("*.npz"))
     damage(newest)
     run_one(small(), path, REFERENCE)
@@ -122,9 +127,7 @@ def test_any_damage_to_the_newest_falls_back_to_the_one_before(
     assert rows(path) == rows(whole)
 
 
-def test_where_no_checkpoint_is_good_the_files_are_left_alone(tmp_path: Path, cut: Path) -> None:
-    path = tmp_path / "run"
-    os.system(f"cp -r {cut} {path}")
+def test_where_no_checkpoint_is_good_the_files_are_left_alone(path: Path) -> None:
     for file in (path / "checkpoint").glob("*.npz"):
         without("engine")(file)
     before = {file.name: file.read_bytes() for file in path.rglob("*") if file.is_file() and file.name != "status"}
@@ -134,9 +137,7 @@ def test_where_no_checkpoint_is_good_the_files_are_left_alone(tmp_path: Path, cu
     assert after == before
 
 
-def test_a_folder_in_the_place_of_a_checkpoint_is_refused_before_anything_is_changed(tmp_path: Path, cut: Path) -> None:
-    path = tmp_path / "run"
-    os.system(f"cp -r {cut} {path}")
+def test_a_folder_in_the_place_of_a_checkpoint_is_refused_before_anything_is_changed(path: Path) -> None:
     newest = max((path / "checkpoint").glob("*.npz"))
     newest.unlink()
     newest.mkdir()
@@ -146,24 +147,29 @@ def test_a_folder_in_the_place_of_a_checkpoint_is_refused_before_anything_is_cha
     assert (path / "iterations.csv").read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        # The seventh row, on which the checkpoint of iteration 7 counts, is gone, or its last number is another.
+        (lambda lines: lines[:7], "iterations.csv has only 6 whole rows of 7"),
+        (lambda lines: [*lines[:7], lines[7].rpartition(",")[0] + ",9.5\n"],
+         "one of the first 7 rows of iterations.csv is not what was written"),
+    ],
+)  # fmt: skip
 def test_rows_that_are_missing_are_made_again_from_an_older_checkpoint(
-    tmp_path: Path, whole: Path, cut: Path, caplog: pytest.LogCaptureFixture
+    change: Any, said: str, path: Path, whole: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = tmp_path / "run"
-    os.system(f"cp -r {cut} {path}")
+    table = path / "iterations.csv"
+    table.write_text("".join(change(table.read_text().splitlines(keepends=True))))
+    run_one(small(), path, REFERENCE)
+    assert said in caplog.text
+    assert rows(path) == rows(whole)
+
+
+def test_rows_that_are_older_than_any_checkpoint_are_not_made_again(path: Path) -> None:
     table = path / "iterations.csv"
     lines = table.read_text().splitlines(keepends=True)
-    table.write_text("".join(lines[:7]))  # the seventh row is gone, the checkpoint of iteration 7 counts on it
-    run_one(small(), path, REFERENCE)
-    assert "iterations.csv has only 6 whole rows of 7" in caplog.text
-    assert rows(path) == rows(whole)
-    os.system(f"rm -r {path}; cp -r {cut} {path}")
-    table.write_text("".join([*lines[:7], lines[7].rpartition(",")[0] + ",9.5\n"]))  # another last number
-    run_one(small(), path, REFERENCE)
-    assert "one of the first 7 rows of iterations.csv is not what was written" in caplog.text
-    assert rows(path) == rows(whole)
-    os.system(f"rm -r {path}; cp -r {cut} {path}")
-    table.write_text("".join([*lines[:3], *lines[4:]]))  # the third is gone: no checkpoint is so old
+    table.write_text("".join([*lines[:3], *lines[4:]]))
     before = table.read_text()
     with pytest.raises(ValueError, match="has only 2 whole rows"):
         run_one(small(), path, REFERENCE)
@@ -171,10 +177,8 @@ def test_rows_that_are_missing_are_made_again_from_an_older_checkpoint(
 
 
 def test_a_run_marked_done_without_all_its_rows_goes_on(
-    tmp_path: Path, whole: Path, cut: Path, caplog: pytest.LogCaptureFixture
+    path: Path, whole: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = tmp_path / "run"
-    os.system(f"cp -r {cut} {path}")
     (path / "status").write_text('{"schema": 1, "state": "done", "iteration": 12}')
     assert run_one(small(), path, REFERENCE)["iteration"] == 12
     assert "marked done, but has 8 whole rows of 12" in caplog.text
@@ -196,6 +200,12 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Path:
         run_one(small(), path, REFERENCE, on_record=stop_after(8), checkpoint_seconds=0)
     assert [file.stem for file in sorted((path / "checkpoint").glob("*.npz"))] == ["00000006", "00000007"]
     return path
+
+
+@pytest.fixture
+def path(cut: Path, tmp_path: Path) -> Path:
+    """A copy of the run that was stopped."""
+    return shutil.copytree(cut, tmp_path / "run")
 
 
 def test_the_checkpoint_just_written_stays_and_so_do_files_of_others(tmp_path: Path) -> None:

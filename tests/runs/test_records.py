@@ -44,20 +44,6 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
     assert read_evaluations(tmp_path) == []
 
 
-def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    write_aside(file, "old")
-
-    def fail(stream: Any) -> None:
-        stream.write(b"half")
-        raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        write_aside(file, fail)
-    assert file.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [file]
-
-
 def test_the_same_configuration_lives_in_the_same_place(tmp_path: Path) -> None:
     assert run_path(tmp_path, small()) == run_path(tmp_path, small())
     assert run_path(tmp_path, small()) != run_path(tmp_path, small(learning_rate=1e-4))
@@ -188,10 +174,8 @@ def test_what_a_killed_process_left_is_removed_by_the_next_start(tmp_path: Path)
 
 
 def test_looking_at_a_lock_does_not_take_it(tmp_path: Path) -> None:
-    lock = take_lock(tmp_path / "lock")
-    assert lock is not None
-    assert is_locked(tmp_path / "lock")
-    lock.close()
+    with take_lock(tmp_path / "lock", "it"):
+        assert is_locked(tmp_path / "lock")
     assert not is_locked(tmp_path / "lock")
     assert not is_locked(tmp_path / "nowhere")
 

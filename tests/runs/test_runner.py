@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import csv
 import json
 import signal
 import subprocess
@@ -17,6 +16,7 @@ from adept.runs.checkpoints import load_checkpoint
 from adept.runs.records import RunFolder, read_iterations, read_status
 from adept.runs.runner import run_one
 from adept.runs.safe_io import is_locked
+from tests.faults.kills import lines_of as rows
 
 REFERENCE = Execution(fast=False)
 
@@ -27,13 +27,6 @@ def small(env: str = "gymnasium/tiny/Identity-v0", **settings: Any) -> Config:
         "arms": (3, 1), "normalize_rewards": True, "restart_every": 5, "network": "auto",
     }  # fmt: skip
     return Config(env=env, **base | settings)
-
-
-def rows(path: Path) -> list[list[str]]:
-    with open(path / "iterations.csv") as file:
-        header, *lines = csv.reader(file)
-    keep = [index for index, name in enumerate(header) if "seconds" not in name]
-    return [[line[index] for index in keep] for line in [header, *lines]]
 
 
 class Stop(Exception):
@@ -79,10 +72,8 @@ def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path: Path, config: Conf
 def test_rows_after_the_checkpoint_come_again_once(tmp_path: Path) -> None:
     """A checkpoint at iteration 1, three more rows after it: the resumed run has every row once."""
     config = small()
-    checkpoint_once = iter([0.0])
-
     with pytest.raises(Stop):
-        run_one(config, tmp_path / "a", REFERENCE, on_record=stop_after(1), checkpoint_seconds=next(checkpoint_once))
+        run_one(config, tmp_path / "a", REFERENCE, on_record=stop_after(1), checkpoint_seconds=0)
     with pytest.raises(Stop):
         run_one(config, tmp_path / "a", REFERENCE, on_record=stop_after(4), checkpoint_seconds=1e9)
     assert len(read_iterations(tmp_path / "a")["step"]) == 4
@@ -152,26 +143,6 @@ def test_no_process_is_started_while_the_folder_is_held(tmp_path: Path, monkeypa
     assert not any(held)
 
 
-def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    config, path = small(), tmp_path / "run"
-    run_one(config, tmp_path / "whole", REFERENCE)
-    with pytest.raises(Stop):
-        run_one(config, path, REFERENCE, on_record=stop_after(7), checkpoint_seconds=0)
-    _, newest = sorted((path / "checkpoint").glob("*.npz"))
-    content = newest.read_bytes()
-    newest.write_bytes(content[: len(content) // 2])
-    run_one(config, path, REFERENCE)
-    assert f"checkpoint {newest.name} cannot be used" in caplog.text
-    assert rows(path) == rows(tmp_path / "whole")
-    for file in (path / "checkpoint").glob("*.npz"):
-        damaged = bytearray(file.read_bytes())
-        for place in range(len(damaged) // 2, len(damaged) // 2 + 256):  # more than an entry's header: numbers, too
-            damaged[place] ^= 0xFF
-        file.write_bytes(damaged)
-    with pytest.raises(ValueError, match=r"no checkpoint in .* can be used .*its files were left as they are"):
-        load_checkpoint(path)
-
-
 def test_a_finished_run_is_never_overwritten(tmp_path: Path) -> None:
     summary = run_one(small(), tmp_path / "run", REFERENCE)
     assert summary["state"] == "done"
@@ -206,12 +177,26 @@ def test_a_failed_run_says_why_and_keeps_its_rows(tmp_path: Path) -> None:
     assert len(read_iterations(tmp_path / "run")["step"]) >= 1
 
 
-def test_tensorboard_has_the_tags_people_expect(tmp_path: Path) -> None:
+def events_of(path: Path) -> Any:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    run_one(small(), tmp_path / "run", REFERENCE)
-    events = EventAccumulator(str(tmp_path / "run"))
+    events = EventAccumulator(str(path))
     events.Reload()
+    return events
+
+
+def test_the_speed_after_a_resume_is_of_what_came_after_it(tmp_path: Path) -> None:
+    run_one(small(), tmp_path, REFERENCE, until=64 * 3)
+    run_one(small(), tmp_path, REFERENCE)
+    columns = read_iterations(tmp_path)
+    found = {event.step: event.value for event in events_of(tmp_path).Scalars("charts/SPS")}
+    speeds = np.diff(columns["step"], prepend=0) / np.diff(columns["seconds"], prepend=0)
+    assert found == pytest.approx(dict(zip(columns["step"], speeds, strict=True)), rel=1e-4)
+
+
+def test_tensorboard_has_the_tags_people_expect(tmp_path: Path) -> None:
+    run_one(small(), tmp_path / "run", REFERENCE)
+    events = events_of(tmp_path / "run")
     tags = set(events.Tags()["scalars"])
     assert {"charts/episodic_return", "charts/SPS", "losses/policy_loss", "adept/epochs", "adept/reward"} <= tags
     columns = read_iterations(tmp_path / "run")
@@ -223,15 +208,12 @@ def test_tensorboard_has_the_tags_people_expect(tmp_path: Path) -> None:
 
 def test_tensorboard_shows_the_slope_and_the_scale_of_hindsight(tmp_path: Path) -> None:
     """`adept train --scheduler hindsight`, read back from the event file: every finite number of the records."""
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
     from adept.cli import main
 
     words = "train --env gymnasium/CartPole-v1 --scheduler hindsight --steps 3072 --quiet --monitor-every 4"
     assert main([*words.split(), "--out", str(tmp_path)]) == 0
     (file,) = tmp_path.rglob("events.out.tfevents.*")
-    events = EventAccumulator(str(file.parent))
-    events.Reload()
+    events = events_of(file.parent)
     columns = read_iterations(file.parent)
     for name, tag in {
         "slope_z": "adept/slope_z", "lr_scale": "adept/lr_scale", "critic_lr_scale": "adept/critic_lr_scale",

@@ -10,10 +10,13 @@ import pytest
 from adept.commands import flops as flops_command
 from adept.commands import study as commands
 from adept.envs import BACKENDS
+from adept.flops import forward_flops
+from adept.networks import Categorical, SmallImpalaNetwork
 from adept.presets import preset
-from adept.runs.energy import EnergyMeter
+from adept.runs.energy import measured_energy
 from adept.runs.runner import run_one
-from adept.studies.estimate import estimate, expected_epochs
+from adept.studies.engines import Event
+from adept.studies.estimate import estimate, expected_epochs, rate_for
 from adept.studies.grid import parse_study
 from adept.studies.progress import Progress, prices
 from adept.studies.results import load_results, results_of
@@ -56,6 +59,29 @@ def test_a_dry_run_runs_nothing_and_says_where_its_rates_are_from(tmp_path, caps
     assert cell["seconds"] == pytest.approx(48 * 2048 * (sampling + 4 * update) * 1e-6)
     assert result["total"]["seconds_of_workers"] == pytest.approx(result["total"]["seconds"] / 2)
     assert "not measured here" in capsys.readouterr().out
+
+
+def test_a_dry_run_needs_no_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "smoke").mkdir()  # what stands here is not asked about
+    without, _ = commands.study(commands.StudyOptions("smoke", dry_run=True, json=True))
+    fresh, _ = commands.study(commands.StudyOptions("smoke", tmp_path / "new", dry_run=True, json=True))
+    assert without == fresh
+    with pytest.raises(ValueError, match="--out is required"):
+        commands.StudyOptions("smoke")
+
+
+def test_a_rough_rate_follows_the_networks_flops():
+    """A pass of impala takes a third of an epoch's 2300 µs on a row; impala-small has a part of its FLOPs."""
+    config = preset("procgen/bigfish", scheduler="fixed")
+    whole, small = rate_for(config, {}), rate_for(replace(config, network="impala-small"), {})
+    assert (whole.sampling, whole.update) == pytest.approx((1000e-6, 2300e-6))
+    share = forward_flops(SmallImpalaNetwork((3, 64, 64), Categorical(15)), (3, 64, 64)) / 61_218_816
+    assert 0.1 < share < 0.25
+    assert small.update == pytest.approx(2300e-6 * share)
+    assert small.sampling == pytest.approx((1000 - 2300 / 3 * (1 - share)) * 1e-6)
+    assert whole.step(3) / small.step(3) > 4
+    assert "impala-small" in small.source
 
 
 THREE_SEEDS = """
@@ -173,56 +199,45 @@ def test_the_last_iteration_is_of_a_whole_line(tmp_path):
 
 
 def test_another_runs_folder_is_not_marked(study, directory):  # noqa: F811
-    from adept.studies.driver import jobs_of
-
-    job = next(job for job in jobs_of(load_results(directory)) if job.method == "round-robin" and job.task == TASK)
-    other = type(job)(*[*vars(job).values()][:4], study.config("fixed-2", TASK, 1), None, 8)
-    before = (job.path / "status").read_text()
-    mark_failed(other, "no")
-    assert (job.path / "status").read_text() == before
-    mark_failed(job, "yes")
-    assert load_results(directory).cell(job.method, job.task, job.seed).error == "yes"
+    cell = load_results(directory).cell("round-robin", TASK, 2)
+    before = (cell.path / "status").read_text()
+    mark_failed(replace(cell, config=study.config("fixed-2", TASK, 1)), "no")
+    assert (cell.path / "status").read_text() == before
+    mark_failed(cell, "yes")
+    assert load_results(directory).cell(*cell.key).error == "yes"
 
 
 def test_progress_guesses_what_is_left(directory, monkeypatch, capsys):  # noqa: F811
-    from adept.studies.driver import jobs_of
-    from adept.studies.engines import Event
-
     results = load_results(directory)
-    jobs = jobs_of(results)
+    cells = [cell for cell in results.cells if cell.state != "done"]
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    with Progress(results, jobs, "a test") as progress:
-        progress.show(Event("started", jobs[0]))
-        path = jobs[0].path
+    with Progress(results, cells, "a test") as progress:
+        progress.show(Event("started", cells[0]))
+        path = cells[0].path
         path.mkdir(parents=True, exist_ok=True)
         (path / "iterations.csv").write_text("iteration\n4\n")
         now = 110.0
-        progress.show(Event("done", jobs[0]))
+        progress.show(Event("done", cells[0]))
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "study tiny: 6 of 8 runs to do, by a test"
     # Two runs had made all their 512 steps. Of the other 4 · 512, 256 of fixed-2 took 10 s. At 200 µs and 10 µs for an
     # epoch, its steps cost 220 and those of round-robin 215: (256 · 220 + 512 · (220 + 2 · 215)) / (256 · 220) · 10 s.
-    assert lines[1] == f"[3/8] {jobs[0]} done in 10 s · about 1 min 09 s left"
+    assert lines[1] == f"[3/8] {cells[0]} done in 10 s · about 1 min 09 s left"
 
 
 def test_progress_prices_steps_again_when_the_first_run_of_a_task_is_done(study, tmp_path, monkeypatch, capsys):
-    from adept.studies.driver import jobs_of
-    from adept.studies.engines import Event
-
     results = results_of(study, tmp_path)
-    jobs = jobs_of(results)
-    of = {(job.method, job.task, job.seed): job for job in jobs}
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    with Progress(results, jobs, "a test") as progress:
+    with Progress(results, results.cells, "a test") as progress:
         for task, scale in ((TASK, 1), (OTHER, 10)):
-            job = of["fixed-2", task, 1]
-            progress.show(Event("started", job))
+            cell = results.cell("fixed-2", task, 1)
+            progress.show(Event("started", cell))
             write_run(study, tmp_path, "fixed-2", task, 1)
-            write_rates(job.path, iteration=8, scale=scale)
+            write_rates(cell.path, iteration=8, scale=scale)
             now += 10.0
-            progress.show(Event("done", job))
+            progress.show(Event("done", cell))
     told = [line.rpartition(" · ")[2] for line in capsys.readouterr().err.splitlines()[1:]]
     # A step costs 30 ms with two epochs and 25 with round robin's 1.5, and as much on the other task until a run of it
     # is done: 30 of 4 · (30 + 25) took 10 s. Then it costs ten times as much: 330 of 2 · 11 · (30 + 25) took 20 s.
@@ -230,15 +245,14 @@ def test_progress_prices_steps_again_when_the_first_run_of_a_task_is_done(study,
 
 
 def test_progress_knows_what_the_steps_of_a_task_cost(study, tmp_path):
-    from adept.studies.driver import jobs_of
-
     write_run(study, tmp_path, "fixed-2", TASK, 1)
     write_rates(results_of(study, tmp_path).cell("fixed-2", TASK, 1).path)
     results = results_of(study, tmp_path)
-    found = {(job.method, job.task): price for job, price in prices(results, jobs_of(results)).items()}
-    # 10 ms a step and 10 ms a row and epoch were measured on this task, and with it on the backend.
-    assert found["fixed-2", TASK] == pytest.approx(0.03, rel=1e-3)
-    assert found["round-robin", TASK] == found["round-robin", OTHER] == pytest.approx(0.025, rel=1e-3)
+    done = results.cell("fixed-2", TASK, 1)
+    found = {(cell.method, cell.task): price for cell, price in prices(results, results.cells, [done]).items()}
+    # 10 ms a step and 10 ms a row and epoch were measured on this task, and with it on the backend: 64 steps each.
+    assert found["fixed-2", TASK] == pytest.approx(64 * 0.03, rel=1e-3)
+    assert found["round-robin", TASK] == found["round-robin", OTHER] == pytest.approx(64 * 0.025, rel=1e-3)
 
 
 @pytest.mark.slow
@@ -246,10 +260,10 @@ def test_energy_adds_up_over_starts(tmp_path, monkeypatch):
     pytest.importorskip("codecarbon")
     monkeypatch.setattr("adept.runs.energy.WRITE_SECONDS", 0.2)
     for _ in range(2):
-        with EnergyMeter(tmp_path) as meter:
+        with measured_energy(tmp_path) as tick:
             deadline = time.monotonic() + 1.0
             while time.monotonic() < deadline:
-                meter.tick()
+                tick()
                 np.linalg.norm(np.ones((200, 200)))
     energy = json.loads((tmp_path / "energy.json").read_text())
     assert len(energy["starts"]) == 2
@@ -258,6 +272,6 @@ def test_energy_adds_up_over_starts(tmp_path, monkeypatch):
 
 
 def test_energy_off_needs_nothing_and_writes_nothing(tmp_path):
-    with EnergyMeter(tmp_path, enabled=False) as meter:
-        meter.tick()
+    with measured_energy(tmp_path, enabled=False) as tick:
+        tick()
     assert list(tmp_path.iterdir()) == []

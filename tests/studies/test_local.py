@@ -20,8 +20,8 @@ from adept.studies.driver import held, run_study
 from adept.studies.engines import Event
 from adept.studies.engines.local import LocalEngine
 from adept.studies.grid import parse_study
-from adept.studies.results import StudyResults, load_results
-from adept.studies.work import Job, Settings, last_iteration
+from adept.studies.results import Cell, StudyResults, load_results
+from adept.studies.work import Settings, last_iteration
 
 from .conftest import OUTSIDE, TEXT, numbers, with_method
 
@@ -113,8 +113,8 @@ class Nobody:
     description = "nobody"
     here = True
 
-    def run(self, jobs: Sequence[Job], settings: Settings) -> Iterator[Event | None]:
-        assert not jobs
+    def run(self, cells: Sequence[Cell], settings: Settings) -> Iterator[Event | None]:
+        assert not cells
         return iter(())
 
 
@@ -201,7 +201,10 @@ def test_what_cannot_run_leaves_nothing_behind(tmp_path):
 
 
 def test_a_second_driver_is_refused(study, tmp_path):
-    with held(tmp_path / "study"), pytest.raises(ValueError, match="being run by another process"):
+    with (
+        held(tmp_path / "study"),
+        pytest.raises(ValueError, match=r"the study in .* is being written by another process"),
+    ):
         run_study(study, tmp_path / "study", LocalEngine(1))
 
 

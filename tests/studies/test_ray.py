@@ -16,8 +16,8 @@ from adept.studies.driver import run_study
 from adept.studies.engines import Event
 from adept.studies.engines.local import LocalEngine
 from adept.studies.grid import Study, parse_study
-from adept.studies.results import StudyResults
-from adept.studies.work import Job, Settings, last_iteration
+from adept.studies.results import Cell, StudyResults
+from adept.studies.work import Settings, last_iteration
 
 from .conftest import TEXT, numbers
 
@@ -49,9 +49,9 @@ class Monitored:
     def __init__(self, engine: RayEngine, act: Any) -> None:
         self._engine, self._act = engine, act
 
-    def run(self, jobs: Sequence[Job], settings: Settings) -> Iterator[Event | None]:
-        for event in self._engine.run(jobs, settings):
-            self._act(jobs)
+    def run(self, cells: Sequence[Cell], settings: Settings) -> Iterator[Event | None]:
+        for event in self._engine.run(cells, settings):
+            self._act(cells)
             yield event
 
 
@@ -84,9 +84,9 @@ def test_a_lost_node_costs_no_number(cluster, tmp_path):
     study = tiny_study(19200, seeds=1)
     killed = []
 
-    def kill_a_node(jobs: Sequence[Job]) -> None:
-        if not killed and all(last_iteration(job.path) >= 6 for job in jobs):  # row 6 follows checkpoint 5
-            killed.append([last_iteration(job.path) for job in jobs])
+    def kill_a_node(cells: Sequence[Cell]) -> None:
+        if not killed and all(last_iteration(cell.path) >= 6 for cell in cells):  # row 6 follows checkpoint 5
+            killed.append([last_iteration(cell.path) for cell in cells])
             lose(cluster, nodes.pop())
 
     started = time.monotonic()
@@ -121,8 +121,8 @@ def test_stopping_saves_what_is_under_way(cluster, tmp_path):
     cluster, _ = cluster
     study = tiny_study(64000, seeds=1)
 
-    def interrupt(jobs: Sequence[Job]) -> None:
-        if last_iteration(jobs[0].path) >= 5:
+    def interrupt(cells: Sequence[Cell]) -> None:
+        if last_iteration(cells[0].path) >= 5:
             raise KeyboardInterrupt
 
     engine = Monitored(RayEngine(cluster.address), interrupt)
@@ -155,7 +155,7 @@ def test_a_local_cluster_listens_on_this_machine_alone(tmp_path):
     found: set[str] = set()
     others = psutil.Process().children(recursive=True)  # the cluster of the tests above
 
-    def look(jobs: Sequence[Job]) -> None:
+    def look(cells: Sequence[Cell]) -> None:
         found.update(listening(others))
 
     results = run_study(tiny_study(640, 1), tmp_path / "study", Monitored(RayEngine(workers=1), look), SETTINGS)

@@ -57,11 +57,13 @@ def test_states_of_the_cells(directory):
     assert results.curve(results.cell("fixed-2", "gymnasium/Acrobot-v1", 1)) == {}
 
 
-def test_a_run_paused_where_the_study_pauses_is_done():
-    assert state_of({"state": "interrupted", "iteration": 8}, 8) == "done"
-    assert state_of({"state": "interrupted", "iteration": 7}, 8) == "interrupted"
+def test_a_run_paused_where_the_study_pauses_is_done(study):
+    config = study.config("fixed-2", TASK, 1)
+    assert config.iterations == 8
+    assert state_of({"state": "interrupted", "iteration": 6}, 6, config) == "done"
+    assert state_of({"state": "interrupted", "iteration": 5}, 6, config) == "interrupted"
     # Without a pause, all iterations are not all: the evaluation comes after them.
-    assert state_of({"state": "interrupted", "iteration": 8}, None) == "interrupted"
+    assert state_of({"state": "interrupted", "iteration": 8}, 8, config) == "interrupted"
 
 
 def test_packed_and_unpacked_read_the_same(directory):

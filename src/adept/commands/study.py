@@ -21,7 +21,7 @@ from adept.runs.records import STATES
 from adept.studies.driver import check_continuation, run_study
 from adept.studies.engines import Engine
 from adept.studies.engines.local import LocalEngine
-from adept.studies.estimate import estimate, sources
+from adept.studies.estimate import estimate
 from adept.studies.grid import Study, load_study, shipped_studies
 from adept.studies.results import StudyResults, load_results, pack, results_of
 from adept.studies.work import Settings, last_iteration
@@ -35,8 +35,8 @@ class StudyOptions:
 
     study: Positional[str]
     """name of a shipped study, or a TOML file"""
-    out: Path
-    """folder of the study; one that holds it already is continued"""
+    out: Path | None = None
+    """folder of the study; one that holds it already is continued; a dry run needs none"""
     engine: Literal["local", "ray"] = "local"
     """local: processes on this machine; ray: tasks of a Ray cluster that shares the folder"""
     workers: int = 2
@@ -70,6 +70,10 @@ class StudyOptions:
                 raise ValueError(f"--{name.replace('_', '-')} must be a number ≥ 0, got {value}")
         if self.engine == "local" and self.address is not None:
             raise ValueError(f"--address {self.address} is for --engine ray; add that, or leave the address out")
+        if self.out is None:
+            if not self.dry_run:
+                raise ValueError("study: --out is required: the folder of the study; --dry-run goes without")
+            return
         place = next(folder for folder in (self.out, *self.out.absolute().parents) if folder.exists())
         try:
             tempfile.TemporaryFile(dir=place).close()
@@ -127,8 +131,10 @@ def study(options: StudyOptions) -> tuple[dict[str, Any], int]:
     """
     declared = load_study(options.study)
     if options.dry_run:
-        check_continuation(declared, options.out)
+        if options.out is not None:
+            check_continuation(declared, options.out)
         return dry_run(results_of(declared, options.out), options.workers, options.trust, quiet=options.json), 0
+    assert options.out is not None
     if options.energy:
         require("codecarbon", "energy")
     with loading("PyTorch"):
@@ -225,6 +231,7 @@ def dry_run(results: StudyResults, workers: int, trust: bool = False, *, quiet: 
     """Print the cells with what they have left to do; return the same as one JSON-safe object."""
     estimates = estimate(results)
     left = [each for each in estimates if each.steps]
+    rates = sorted({each.source for each in left})
     seconds = math.fsum(each.seconds for each in left)
     flops = None if any(each.flops is None for each in left) else math.fsum(each.flops or 0.0 for each in left)
     found: dict[str, Any] = {
@@ -235,7 +242,7 @@ def dry_run(results: StudyResults, workers: int, trust: bool = False, *, quiet: 
             for each in estimates
         ],
         "total": {"runs": len(left), "flops": flops, "seconds": seconds, "seconds_of_workers": seconds / workers},
-        "rates": sources(estimates),
+        "rates": rates,
         "winner": winner(results.study),
         "names_code": sorted({name for cell in results.cells for name in named_code(cell.config)}),
     }  # fmt: skip

@@ -27,7 +27,7 @@ log = logging.getLogger("adept")
 def read_checkpoint(file: Path, config: Config | None = None) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return a checkpoint's values and arrays; a damaged one, or one of another configuration, is a `ValueError`."""
     with open_archive(file) as archive:
-        arrays = {name: archive.array(name) for name in (name.removesuffix(".npy") for name in archive.names)}
+        arrays = {name.removesuffix(".npy"): archive.array(name.removesuffix(".npy")) for name in archive.names}
     if "values" not in arrays:
         raise ValueError("it has no values")
     shape = {"schema": int, "iteration": int}
@@ -37,7 +37,7 @@ def read_checkpoint(file: Path, config: Config | None = None) -> tuple[dict[str,
     if (digest := values.pop("digest", None)) is not None and digest != digest_of(values, arrays):
         raise ValueError("its values or arrays are not those that were saved")
     saved = values.pop("config", None)  # older files have none
-    if config is not None and saved is not None and not _is_of(config, saved):
+    if config is not None and saved is not None and Config.from_dict(saved) != config:
         raise ValueError("it was saved by a run of another configuration")
     if f"{values['iteration']:08d}" != file.stem:
         raise ValueError(f"it is of iteration {values['iteration']}, which is not what its name says")
@@ -88,13 +88,6 @@ def newest_usable(path: Path, use: Callable[[Path], Found]) -> Found | None:
 def load_checkpoint(path: Path, config: Config | None = None) -> tuple[dict[str, Any], dict[str, Array]] | None:
     """Return the newest checkpoint, of this configuration, that can be read, or None where there is none."""
     return newest_usable(path, lambda file: read_checkpoint(file, config))
-
-
-def _is_of(config: Config, saved: Any) -> bool:
-    try:
-        return Config.from_dict(saved) == config
-    except Exception:  # whatever values of other types do to a configuration
-        return False
 
 
 def checkpoint_files(path: Path) -> list[Path]:

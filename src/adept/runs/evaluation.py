@@ -60,28 +60,27 @@ class SavedPolicy:
     """The network and normaliser of a run's newest checkpoint, acting in environments."""
 
     def __init__(
-        self, path: Path, environments: Environments, *, deterministic: bool, seed: int, device: str = "cpu"
+        self, path: Path, config: Config, environments: Environments, device: str, seed: int, *, deterministic: bool
     ) -> None:
         self._device = pick_device(device)
-        self.config: Config = read_config(path)
-        checkpoint = load_checkpoint(path, self.config)
+        checkpoint = load_checkpoint(path, config)
         if checkpoint is None:
             raise ValueError(f"{path} has no checkpoint yet; let the run reach its first one")
         values, arrays = checkpoint
         self.iteration: int = values["iteration"]
-        learner = {name.removeprefix("learner/"): array for name, array in arrays.items()}
-        self._network = make_network(self.config.network, environments.observation_shape, environments.actions, 0)
-        load_network(self._network, learner)
+        self.step = self.iteration * config.batch_size
+        self._network = make_network(config.network, environments.observation_shape, environments.actions, 0)
+        load_network(self._network, {name.removeprefix("learner/"): array for name, array in arrays.items()})
         self._network.to(self._device)
         self._actor = TorchActor(self._network, self._device)
         self._normalizer = None
-        if self.config.normalize_observations:
+        if config.normalize_observations:
             prefix = "collector/normalize_observations/"
             self._normalizer = ObservationNormalizer(environments.observation_shape)
             saved = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
             self._normalizer.load(saved)
         self._deterministic = deterministic
-        self._rng = np.random.default_rng(stream_seed(self.config.seed, "evaluation", seed))
+        self._rng = np.random.default_rng(seed)
         bounds = environments.actions
         self._bounds = (bounds.low, bounds.high) if isinstance(bounds, Continuous) else None
 
@@ -115,59 +114,50 @@ def evaluate(
     environment plays its share of the episodes, so that short ones are not counted more often than long ones. A module
     that the run's environment names is imported only with `trust`.
     """
-    config = _checked(path, episodes, levels, trust)
     execution = execution or Execution()
     torch.set_num_threads(execution.threads)
-    count = min(backend_of(config).evaluation_environments, episodes)
-    with _opened(config, levels, count=count, threads=execution.env_threads) as environments:
-        policy = SavedPolicy(path, environments, deterministic=deterministic, seed=seed, device=execution.device)
-        quota = [episodes // count + (index < episodes % count) for index in range(count)]
-        returns, lengths = _play(policy, environments, quota, stream_seed(config.seed, "evaluation", seed), on_episode)
-    step = policy.iteration * config.batch_size
-    return Evaluation(policy.iteration, step, levels, deterministic, seed, tuple(returns), tuple(lengths))
+    returns: list[float] = []
+    lengths: list[int] = []
+    with _playing(path, episodes, levels, deterministic, seed, trust, execution) as (policy, environments, started):
+        count, observations = environments.count, started
+        remaining = np.array([episodes // count + (index < episodes % count) for index in range(count)])
+        episode_return, episode_length = np.zeros(count), np.zeros(count, np.int64)
+        while remaining.any():
+            result = environments.step(policy.act(observations))
+            observations = result.observations
+            episode_return += result.rewards
+            episode_length += 1
+            for index in np.flatnonzero(result.terminated | result.truncated):
+                if remaining[index]:
+                    returns.append(float(episode_return[index]))
+                    lengths.append(int(episode_length[index]))
+                    remaining[index] -= 1
+                    if on_episode is not None:
+                        on_episode(len(returns), episodes)
+                episode_return[index], episode_length[index] = 0.0, 0
+    return Evaluation(policy.iteration, policy.step, levels, deterministic, seed, tuple(returns), tuple(lengths))
 
 
-def _checked(path: Path, episodes: int, levels: str, trust: bool) -> Config:
+@contextlib.contextmanager
+def _playing(
+    path: Path, episodes: int, levels: str, deterministic: bool, seed: int, trust: bool, execution: Execution,
+    **settings: Any,
+) -> Iterator[tuple[SavedPolicy, CheckedEnvironments, Array]]:  # fmt: skip
+    """Give a run's saved policy, the environments of an evaluation, and their first observations."""
     if levels not in ("train", "test"):
         raise ValueError(f"levels must be train or test, got {levels!r}")
     if episodes < 1:
         raise ValueError(f"episodes must be a whole number ≥ 1, got {episodes!r}")
     config = read_config(path)
     import_trusted(named_environments(config), trust, str(path))
-    return config
-
-
-@contextlib.contextmanager
-def _opened(config: Config, levels: str, **settings: Any) -> Iterator[CheckedEnvironments]:
-    """Make the environments of an evaluation, and close them."""
-    made = make_environments(config, evaluating=True, test_levels=levels == "test", **settings)
+    settings = {"count": min(backend_of(config).evaluation_environments, episodes), **settings}
+    made = make_environments(
+        config, evaluating=True, test_levels=levels == "test", threads=execution.env_threads, **settings
+    )
+    stream = stream_seed(config.seed, "evaluation", seed)
     with contextlib.closing(CheckedEnvironments(made, config.env)) as environments:
-        yield environments
-
-
-def _play(
-    policy: SavedPolicy, environments: Environments, quota: list[int], seed: int, on_episode: OnEpisode | None
-) -> tuple[list[float], list[int]]:
-    """Play until every environment has ended its share of episodes."""
-    observations = environments.restart(seed)
-    returns: list[float] = []
-    lengths: list[int] = []
-    remaining = np.array(quota)
-    episode_return, episode_length = np.zeros(len(quota)), np.zeros(len(quota), np.int64)
-    while remaining.any():
-        result = environments.step(policy.act(observations))
-        observations = result.observations
-        episode_return += result.rewards
-        episode_length += 1
-        for index in np.flatnonzero(result.terminated | result.truncated):
-            if remaining[index]:
-                returns.append(float(episode_return[index]))
-                lengths.append(int(episode_length[index]))
-                remaining[index] -= 1
-                if on_episode is not None:
-                    on_episode(len(returns), sum(quota))
-            episode_return[index], episode_length[index] = 0.0, 0
-    return returns, lengths
+        policy = SavedPolicy(path, config, environments, execution.device, stream, deterministic=deterministic)
+        yield policy, environments, environments.restart(stream)
 
 
 def frames(
@@ -175,10 +165,9 @@ def frames(
     trust: bool = False,
 ) -> Generator[Array, None, None]:  # fmt: skip
     """Yield frames of the saved policy at play."""
-    config = _checked(path, episodes, levels, trust)
-    with _opened(config, levels, count=1, render=True) as environments:
-        policy = SavedPolicy(path, environments, deterministic=deterministic, seed=seed)
-        observations = environments.restart(stream_seed(config.seed, "evaluation", seed))
+    here, rendered = Execution(device="cpu"), {"count": 1, "render": True}
+    with _playing(path, episodes, levels, deterministic, seed, trust, here, **rendered) as playing:
+        policy, environments, observations = playing
         played = 0
         while played < episodes:
             yield environments.render()

@@ -48,17 +48,20 @@ def import_trusted(names: Iterable[str], trusted: bool, source: str, folder: Pat
 
 def import_named(names: Iterable[str], folder: Path | None = None) -> None:
     """Import the modules of these names; a folder, by default the current one, is searched last, and only meanwhile."""
+    searched = str(folder or Path.cwd())
     for name in names:
         module = name.partition(":")[0]
         check_reference("module", f"{module}:name")
+        sys.path.append(searched)
         try:
-            with _searched_last(str(folder or Path.cwd())):
-                importlib.import_module(module)
+            importlib.import_module(module)
         except Exception as error:  # whatever the user's module does when it is imported
             raise ValueError(
                 f"cannot import {module!r}, named by {name!r}: {type(error).__name__}: {error}; "
                 "give 'package.module:Class', importable from here"
             ) from error
+        finally:
+            del sys.path[len(sys.path) - 1 - sys.path[::-1].index(searched)]  # the last one
 
 
 @contextlib.contextmanager
@@ -74,14 +77,3 @@ def outside_current_folder() -> Iterator[None]:
         os.chdir(folder)
         if before:
             os.environ["PYTHONPATH"] = before
-
-
-@contextlib.contextmanager
-def _searched_last(folder: str) -> Iterator[None]:
-    sys.path.append(folder)
-    try:
-        yield
-    finally:
-        sys.path.reverse()
-        sys.path.remove(folder)
-        sys.path.reverse()

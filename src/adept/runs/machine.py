@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import subprocess
@@ -16,30 +17,28 @@ PACKAGES = ("adept-rl", "numpy", "torch", "gymnasium", "envpool", "pybullet", "p
 
 def describe() -> dict[str, Any]:
     """Return the commit and whether it was modified, versions, hardware, and the time."""
+    packages = {}
+    for name in PACKAGES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            packages[name] = metadata.version(name)
+    torch = sys.modules.get("torch")
     return {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "commit": _git("rev-parse", "HEAD"),
         "dirty": bool(_git("status", "--porcelain")),
         "python": platform.python_version(),
-        "packages": {name: version for name in PACKAGES if (version := _version(name))},
+        "packages": packages,
         "platform": platform.platform(),
         "processor": _processor(),
         "cores": os.cpu_count(),
         "memory_gib": round(memory_bytes() / 2**30, 1),
-        "accelerator": _accelerator(),
+        "accelerator": torch.cuda.get_device_name() if torch is not None and torch.cuda.is_available() else None,
     }
 
 
 def memory_bytes() -> int:
     """Return the memory of this machine."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _git(*arguments: str) -> str | None:
@@ -57,8 +56,3 @@ def _processor() -> str:
     except OSError:
         return platform.processor()
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-
-
-def _accelerator() -> str | None:
-    torch = sys.modules.get("torch")
-    return torch.cuda.get_device_name() if torch is not None and torch.cuda.is_available() else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, deque
-from types import TracebackType
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
@@ -35,7 +35,7 @@ class Progress:
     """What the records so far amount to."""
 
     def __init__(self, config: Config, forward_flops: int, iteration: int) -> None:
-        self.config = config
+        self.config, self.steps = config, config.iterations * config.batch_size
         self._largest = forward_flops * cost.iteration(config, max(config.choices))
         self._choices = Counter(dict.fromkeys(config.choices, 0))
         start = (time.monotonic(), float(iteration * config.batch_size))
@@ -66,23 +66,18 @@ class Progress:
     def remaining_seconds(self) -> float:
         """Time to the end at the present speed."""
         rate = self.steps_per_second
-        steps = self.config.iterations * self.config.batch_size - self.record["step"]
-        return steps / rate if rate else math.inf
+        return (self.steps - self.record["step"]) / rate if rate else math.inf
 
     @property
     def compute(self) -> float:
         """Compute relative to always using the largest arm; measuring updates counts where the method goes by it."""
-        own = self.record["flops"] - (0.0 if cost.pays_for_monitoring(self.config) else self._monitor_flops)
-        return own / (self._largest * self.record["iteration"])
+        other = 0.0 if cost.pays_for_monitoring(self.config) else self.record.get("monitor_flops", 0.0)
+        return (self.record["flops"] - other) / (self._largest * self.record["iteration"])
 
     @property
     def monitoring(self) -> float:
         """Share of all FLOPs so far that measured updates."""
-        return self._monitor_flops / self.record["flops"]
-
-    @property
-    def _monitor_flops(self) -> float:
-        return self.record.get("monitor_flops", 0.0)
+        return self.record.get("monitor_flops", 0.0) / self.record["flops"]
 
     def shares(self) -> dict[int, float]:
         """Share of each arm among the choices, those before a resume included where the scheduler counts them."""
@@ -97,21 +92,20 @@ class Screen:
     def __init__(self, title: str, *, quiet: bool = False) -> None:
         self._title, self._quiet = Text(inert(title)), quiet
         self._console = make_console(stderr=True)
-        self._live = Live(console=self._console, refresh_per_second=4) if self._console.is_terminal else None
+        live = self._console.is_terminal and not quiet
+        self._live = Live(console=self._console, refresh_per_second=4) if live else None
         self._progress: Progress | None = None
         self._printed = -math.inf
 
     def __enter__(self) -> Self:
         """Begin to show."""
-        if self._live is not None and not self._quiet:
+        if self._live is not None:
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Leave the last panel standing."""
-        if self._live is not None and not self._quiet:
+        if self._live is not None:
             self._live.stop()
 
     def start(self, trainer: Trainer) -> None:
@@ -122,67 +116,74 @@ class Screen:
 
     def episode(self, ended: int, episodes: int) -> None:
         """Show how many episodes of the evaluation at the end are over."""
-        if self._quiet:
-            return
         text = f"evaluating: {ended} of {episodes} episodes"
-        if self._live is not None:
-            self._live.update(Panel(Text(text), title=self._title, title_align="left", border_style="cyan"))
-        elif ended == episodes or time.monotonic() - self._printed >= PLAIN_SECONDS:
-            warn(text)
-            self._printed = time.monotonic()
+        self._show(lambda: Text(text), lambda: text, last=ended == episodes)
 
     def __call__(self, record: Record) -> None:
         """Show one record."""
-        assert self._progress is not None
-        self._progress.add(record)
-        if self._quiet:
-            return
+        progress = self._progress
+        assert progress is not None
+        progress.add(record)
+        last = record["iteration"] == progress.config.iterations
+        self._show(lambda: panel(progress), lambda: plain_line(progress), last=last)
+
+    def _show(self, inside: Callable[[], RenderableType], line: Callable[[], str], *, last: bool) -> None:
+        """Draw the panel again; elsewhere than on a terminal print a line, at the end and every now and then."""
         if self._live is not None:
-            self._live.update(panel(self._title, self._progress))
-            return
-        last = record["iteration"] == self._progress.config.iterations
-        if last or time.monotonic() - self._printed >= PLAIN_SECONDS:
-            warn(plain_line(self._progress))
+            self._live.update(Panel(inside(), title=self._title, title_align="left", border_style="cyan"))
+        elif not self._quiet and (last or time.monotonic() - self._printed >= PLAIN_SECONDS):
+            warn(line())
             self._printed = time.monotonic()
 
 
 def plain_line(progress: Progress) -> str:
     """Return one line on how a run stands."""
     record, config = progress.record, progress.config
-    shares = " ".join(f"K={arm}: {share:.0%}" for arm, share in progress.shares().items())
-    chosen = f" ({shares})" if len(config.choices) > 1 else ""
+    chosen = f" ({_shares(progress.shares(), ' ')})" if len(config.choices) > 1 else ""
     compute = "" if config.scheduler == "fixed" else f"  compute {progress.compute:.0%} of K={max(config.choices)}"
     compute += f"  monitoring {progress.monitoring:.0%} of FLOPs" if progress.monitoring else ""
     return (
-        f"step {int(record['step']):,}/{config.iterations * config.batch_size:,}  return {number(record['score'])}  "
+        f"step {int(record['step']):,}/{progress.steps:,}  return {number(record['score'])}  "
         f"epochs {int(record['epochs_done'])}{chosen}{compute}  "
         f"{progress.steps_per_second:,.0f} steps/s  {duration(progress.remaining_seconds)} left"
     )
 
 
-def panel(title: Text, progress: Progress) -> RenderableType:
-    """Return the live panel: progress, return, arms and compute."""
+def _shares(shares: Mapping[Any, float], between: str) -> str:
+    return between.join(f"K={arm}: {share:.0%}" for arm, share in shares.items())
+
+
+def panel(progress: Progress) -> RenderableType:
+    """Return what stands in the live panel: progress, return, arms and compute."""
     record, config = progress.record, progress.config
-    total = config.iterations * config.batch_size
     head = Table.grid(padding=(0, 2), expand=True)
     head.add_column(ratio=1)
     head.add_column(justify="right")
-    left = f"{int(record['step']):,} / {total:,} steps"
-    head.add_row(ProgressBar(total, record["step"]), f"{left}   {duration(progress.remaining_seconds)} left")
-    facts = Table.grid(padding=(0, 3))
-    relative = (f"compute, relative to K={max(config.choices)}", f"{progress.compute:.1%}")
-    compute = [] if config.scheduler == "fixed" else [relative]
-    compute += [("monitoring", f"{progress.monitoring:.1%} of FLOPs")] if progress.monitoring else []
-    for label, value in (
-        ("return (last 100 episodes)", number(record["score"])),
-        ("reward of the last choice", number(record["reward"])),
-        ("steps per second", f"{progress.steps_per_second:,.0f}"),
-        ("epochs of this update", f"{int(record['epochs_done'])} of {int(record['epochs'])} asked"),
-        *compute,
-        *((("updates", progress.headline),) if progress.headline else ()),
-    ):
-        facts.add_row(Text(label, style="dim"), Text(value, style="bold"))
-    return Panel(Group(head, "", facts, "", _arms(progress)), title=title, title_align="left", border_style="cyan")
+    left = f"{int(record['step']):,} / {progress.steps:,} steps   {duration(progress.remaining_seconds)} left"
+    head.add_row(ProgressBar(progress.steps, record["step"]), left)
+    facts = {
+        "return (last 100 episodes)": number(record["score"]),
+        "reward of the last choice": number(record["reward"]),
+        "steps per second": f"{progress.steps_per_second:,.0f}",
+        "epochs of this update": f"{int(record['epochs_done'])} of {int(record['epochs'])} asked",
+    }
+    if config.scheduler != "fixed":
+        facts[f"compute, relative to K={max(config.choices)}"] = f"{progress.compute:.1%}"
+    if progress.monitoring:
+        facts["monitoring"] = f"{progress.monitoring:.1%} of FLOPs"
+    if progress.headline:
+        facts["updates"] = progress.headline
+    return Group(head, "", _facts(facts, "bold"), "", _arms(progress))
+
+
+def _facts(facts: Mapping[str, str], style: str = "") -> Table:
+    """Return a table of labels and values."""
+    table = Table.grid(padding=(0, 3))
+    table.add_column(style="dim")
+    table.add_column(style=style, overflow="fold")
+    for label, value in facts.items():
+        table.add_row(label, value)
+    return table
 
 
 def _arms(progress: Progress) -> Table:
@@ -200,36 +201,24 @@ def _arms(progress: Progress) -> Table:
     return table
 
 
-def _monitoring(summary: dict[str, Any]) -> str:
-    spent = summary.get("monitor_flops", 0)
-    return f"   monitoring: {spent / summary['flops']:.1%} of it" if spent else ""
-
-
-def _evaluation(summary: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the row of the evaluation at the end of a run, where there was one."""
-    if (found := summary.get("evaluation")) is None:
-        return []
-    where = f"{found['levels']} levels, " if "levels" in found else "evaluation, "
-    score = f"{number(found['return_mean'])} ± {number(found['return_std'])}"
-    return [(f"return ({where}{found['episodes']} episodes)", score)]
-
-
 def result_table(summary: dict[str, Any]) -> Table:
     """Return the closing table of a run."""
-    table = Table.grid(padding=(0, 3))
-    table.add_column()
-    table.add_column(overflow="fold")
-    shares = "  ".join(f"K={arm}: {share:.0%}" for arm, share in summary.get("shares", {}).items())
     score = summary.get("score")
-    for label, value in (
-        ("state", summary["state"]),
-        ("steps", f"{summary.get('step', 0):,}"),
-        ("return (last 100 episodes)", number(math.nan if score is None else score)),
-        *_evaluation(summary),
-        ("epochs spent", f"{summary.get('epochs', 0):,}   {shares}"),
-        ("gradient steps", f"{summary.get('gradient_steps', 0):,}"),
-        ("FLOPs", f"{summary.get('flops', 0):.3e}{_monitoring(summary)}"),
-        ("seconds", f"{summary.get('seconds', 0):.1f}"),
-    ):
-        table.add_row(Text(label, style="dim"), value)
-    return table
+    facts = {
+        "state": summary["state"],
+        "steps": f"{summary.get('step', 0):,}",
+        "return (last 100 episodes)": number(math.nan if score is None else score),
+    }
+    if found := summary.get("evaluation"):
+        where = f"{found['levels']} levels" if "levels" in found else "evaluation"
+        score = f"{number(found['return_mean'])} ± {number(found['return_std'])}"
+        facts[f"return ({where}, {found['episodes']} episodes)"] = score
+    spent = summary.get("monitor_flops", 0)
+    monitoring = f"   monitoring: {spent / summary['flops']:.1%} of it" if spent else ""
+    facts |= {
+        "epochs spent": f"{summary.get('epochs', 0):,}   {_shares(summary.get('shares', {}), '  ')}",
+        "gradient steps": f"{summary.get('gradient_steps', 0):,}",
+        "FLOPs": f"{summary.get('flops', 0):.3e}{monitoring}",
+        "seconds": f"{summary.get('seconds', 0):.1f}",
+    }
+    return _facts(facts)

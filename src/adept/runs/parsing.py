@@ -6,6 +6,7 @@ Every fault is a `ValueError`; nothing that a file names is imported.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import sys
 import typing
@@ -26,6 +27,8 @@ DEEPEST = 32
 LARGEST_NUMBER = 2.0**128
 """Larger numbers, such as infinity, are refused: they overflow what is computed from them."""
 LARGEST_WHOLE = 2**63
+NAMES = {int: "a whole number", float: "a finite number", str: "text", bool: "true or false", dict: "a mapping",
+         list: "a list", NoneType: "nothing"}  # fmt: skip
 
 
 def read_json(path: Path, shape: Any) -> Any:
@@ -73,62 +76,46 @@ def _parsed(parse: Callable[[Any], Any], text: str | bytes, kind: str, where: st
 def fit(value: Any, shape: Any, where: str) -> None:
     """Check that a value has a shape.
 
-    A shape is a type, several of them in a tuple, `[shape]` for a list of such values, or `{name: shape}` for a
-    mapping; a name that ends in `?` may be absent. Names beyond those are let through. `float` admits whole numbers,
-    `int` no truth values, and at most 64 bits.
+    A shape is a type hint, `[shape]` for a list of such values, or `{name: shape}` for a mapping; a name that ends in
+    `?` may be absent. Names beyond those are let through. `float` admits whole numbers, `int` no truth values, and at
+    most 64 bits; a tuple is a list of any length.
     """
-    if isinstance(shape, dict):
-        _require(isinstance(value, dict), where, "a mapping", value)
-        for name, inner in shape.items():
-            key = name.removesuffix("?")
+    origin, inner = typing.get_origin(shape), typing.get_args(shape)
+    if isinstance(shape, dict) or origin is dict:
+        _require(isinstance(value, Mapping), where, "a mapping", value)
+        for name, own in (shape if isinstance(shape, dict) else dict.fromkeys(value, inner[1])).items():
+            key = name.removesuffix("?") if isinstance(shape, dict) else name
             if key in value:
-                fit(value[key], inner, f"{where}: {key}")
+                fit(value[key], own, f"{where}: {key}")
             elif key == name:
                 raise ValueError(f"{where} has no {key!r}")
-    elif isinstance(shape, list):
-        _require(isinstance(value, list), where, "a list", value)
+    elif isinstance(shape, list) or origin is tuple:
+        _require(isinstance(value, list | tuple), where, "a list", value)
         for index, item in enumerate(value):
-            fit(item, shape[0], f"{where}, item {index + 1}")
+            fit(item, shape[0] if isinstance(shape, list) else inner[0], f"{where}, item {index + 1}")
+    elif origin is Literal:
+        fit(value, str, where)
     else:
-        kinds = shape if isinstance(shape, tuple) else (shape,)
-        names = " or ".join(_NAMES.get(kind, kind.__name__) for kind in kinds)
+        kinds = [typing.get_origin(kind) or kind for kind in inner] if origin in (Union, UnionType) else [shape]
+        names = " or ".join(NAMES.get(kind, kind.__name__) for kind in kinds)
         _require(any(_is(value, kind) for kind in kinds), where, names, value)
 
 
 def check_fields(cls: type[Any], values: Mapping[str, Any], where: str) -> None:
     """Check values against the types that a dataclass declares for its fields; unknown names are let through."""
+    fit(values, _fields(cls), where)
+
+
+@functools.cache
+def _fields(cls: type[Any]) -> dict[str, Any]:
+    """Return the shape of a dataclass's values; to evaluate its annotations takes longer than to read a run."""
     hints = typing.get_type_hints(cls)
-    for entry in dataclasses.fields(cls):
-        if entry.name in values:
-            _fit_hint(values[entry.name], hints[entry.name], f"{where}: {entry.name}")
-
-
-def _fit_hint(value: Any, hint: Any, where: str) -> None:
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (Union, UnionType):
-        kinds = tuple(typing.get_origin(kind) or kind for kind in inner)
-        fit(value, kinds, where)
-    elif origin is Literal:
-        fit(value, str, where)
-    elif origin is tuple:
-        _require(isinstance(value, list | tuple), where, "a list", value)
-        for item in value:
-            _fit_hint(item, inner[0], where)
-    elif origin is dict:
-        _require(isinstance(value, Mapping), where, "a mapping", value)
-        for key, item in value.items():
-            _fit_hint(item, inner[1], f"{where}: {key}")
-    else:
-        fit(value, hint, where)
+    return {f"{entry.name}?": hints[entry.name] for entry in dataclasses.fields(cls)}
 
 
 def is_real(value: float) -> bool:
     """Say whether a number is finite, and small enough to compute with."""
     return -LARGEST_NUMBER < value < LARGEST_NUMBER
-
-
-_NAMES = {int: "a whole number", float: "a finite number", str: "text", bool: "true or false", dict: "a mapping",
-          list: "a list", NoneType: "nothing"}  # fmt: skip
 
 
 def _is(value: Any, kind: type[Any]) -> bool:

@@ -76,30 +76,21 @@ class RunFolder:
     """Write a run's folder. One process at a time: a second one is refused."""
 
     def __init__(self, path: Path, config: Config) -> None:
-        self.path, self.config = path, config
+        self.path = path
         self._rows: IO[str] | None = None
         self._names: list[str] = []
         self._digest = hashlib.sha256()
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            lock = take_lock(path / "lock")
-        except OSError as error:
-            raise ValueError(f"cannot write the run's folder {path}: {error.strerror}; choose another --out") from error
-        if lock is None:
-            raise ValueError(f"the run in {path} is being written by another process; wait or stop it")
-        self._lock = lock
+        self._lock = take_lock(path / "lock", f"the run in {path}")
         try:
             if (path / CONFIG).exists():
-                if read_config(path) != config:
-                    raise ValueError(f"{path} holds a run of another configuration; choose another --out")
+                require_own(path, config)
             else:
-                values = {"schema": SCHEMA, **json.loads(config.to_json())}
                 for file in (path / name for name in (ITERATIONS, EVALUATIONS, MACHINE, STATUS)):
                     if file.exists() and file.stat().st_size:  # a kill may leave an empty one
                         raise ValueError(
                             f"{path} holds {file.name}, but no {CONFIG}: no run began it; choose another --out"
                         )
-                write_aside(path / CONFIG, json.dumps(values, indent=2, sort_keys=True) + "\n")
+                write_json(path / CONFIG, config.to_dict(), sort_keys=True)
             require_real(path / FOLDER)
             remove_leftovers(path)
             remove_leftovers(path / FOLDER)
@@ -109,40 +100,27 @@ class RunFolder:
 
     def append(self, record: Mapping[str, float]) -> None:
         """Add the row of one iteration; its names must be those of the file's header."""
-        names = list(record)
+        path, line = self.path / ITERATIONS, _line(record.values())
         if self._rows is None:
-            self._open(names)
-        if names != self._names:
-            raise ValueError(_other_columns(self.path / ITERATIONS, self._names, names))
-        self._write(_line(_text(value) for value in record.values()))
-
-    def _open(self, names: list[str]) -> None:
-        path = self.path / ITERATIONS
-        begun = read_text(path, LARGEST_TABLE) if path.exists() else ""  # a kill may have left it empty
-        self._names = _header(begun) if begun else names
-        if names != self._names:
-            raise ValueError(_other_columns(path, self._names, names))
-        self._digest = hashlib.sha256(begun.encode())
-        self._rows = open_to_append(path)
-        if not begun:
-            self._write(_line(names))
-
-    def _write(self, line: str) -> None:
-        assert self._rows is not None
+            begun = read_text(path, LARGEST_TABLE) if path.exists() else ""  # a kill may have left it empty
+            self._names = _header(begun) if begun else list(record)
+            _require_columns(path, self._names, record)
+            self._digest = hashlib.sha256(begun.encode())
+            self._rows = open_to_append(path)
+            line = line if begun else _line(record) + line
+        _require_columns(path, self._names, record)
         self._rows.write(line)
         self._rows.flush()
         self._digest.update(line.encode())
 
-    @property
-    def digest(self) -> str:
-        """What stands for all rows so far; a checkpoint holds it, so that a changed row is noticed."""
-        return self._digest.hexdigest()
+    def sync(self) -> str:
+        """Make sure that every row so far is on the disk, and return their digest.
 
-    def sync(self) -> None:
-        """Make sure that every row so far is on the disk, before a checkpoint counts on them."""
-        if self._rows is not None:
-            self._rows.flush()
-            os.fsync(self._rows.fileno())
+        A checkpoint, which counts on them, holds it, so that a changed row is noticed.
+        """
+        assert self._rows is not None
+        os.fsync(self._rows.fileno())
+        return self._digest.hexdigest()
 
     def check_rows(self, iteration: int, digest: str | None) -> None:
         """Refuse rows that are not those which a checkpoint of this iteration counts on."""
@@ -166,12 +144,11 @@ class RunFolder:
     def set_status(self, state: str, **details: Any) -> None:
         """Say how the run stands: running, interrupted, failed or done."""
         assert state in STATES
-        write_aside(self.path / STATUS, json.dumps({"schema": SCHEMA, "state": state, **details}, indent=2) + "\n")
+        write_json(self.path / STATUS, {"state": state, **details})
 
     def add_start(self, start: Mapping[str, Any]) -> None:
         """Add what a process that works on the run says of itself and its machine to machine.json."""
-        starts = [*read_starts(self.path), dict(start)]
-        write_aside(self.path / MACHINE, json.dumps({"schema": SCHEMA, "starts": starts}, indent=2) + "\n")
+        write_json(self.path / MACHINE, {"starts": [*read_starts(self.path), start]})
 
     def close(self) -> None:
         """Let go of the folder."""
@@ -180,10 +157,13 @@ class RunFolder:
         self._lock.close()
 
 
+def write_json(file: Path, values: Mapping[str, Any], *, sort_keys: bool = False) -> None:
+    """Write a JSON file of a run's folder."""
+    write_aside(file, json.dumps({"schema": SCHEMA, **values}, indent=2, sort_keys=sort_keys) + "\n")
+
+
 def whole_rows(path: Path) -> int:
     """Return up to which iteration a run's rows are as they must be: row N is that of iteration N."""
-    if not (path / ITERATIONS).exists():
-        return 0
     return _in_place(read_columns(path / ITERATIONS, quiet=True))
 
 
@@ -199,11 +179,10 @@ def append_evaluation(path: Path, row: Mapping[str, Any]) -> None:
     file = path / EVALUATIONS
     with open_to_append(file) as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)  # several may evaluate one run at once
-        old = read_text(file)
-        if old and _header(old) != list(row):
-            raise ValueError(_other_columns(file, _header(old), list(row)))
+        if old := read_text(file):
+            _require_columns(file, _header(old), row)
         begin = "\n" if old and not old.endswith("\n") else "" if old else _line(row)
-        stream.write(begin + _line(_text(value) for value in row.values()))
+        stream.write(begin + _line(row.values()))
 
 
 def run_path(out: Path, config: Config) -> Path:
@@ -235,6 +214,12 @@ def read_config(path: Path) -> Config:
     return config_of(values, str(path / CONFIG))
 
 
+def require_own(path: Path, config: Config) -> None:
+    """Refuse the folder of a run of another configuration."""
+    if read_config(path) != config:
+        raise ValueError(f"{path} holds a run of another configuration; choose another --out")
+
+
 def read_status(path: Path) -> dict[str, Any]:
     """Return the status of a run.
 
@@ -261,19 +246,13 @@ def read_status(path: Path) -> dict[str, Any]:
 def read_starts(path: Path) -> list[dict[str, Any]]:
     """Return what each process that worked on the run said of itself and its machine."""
     file = path / MACHINE
-    if not file.exists():
-        return []
-    starts: list[dict[str, Any]] = read_json(file, {"starts": [START_SHAPE]})["starts"]
-    return starts
+    return list(read_json(file, {"starts": [START_SHAPE]})["starts"]) if file.exists() else []
 
 
 def read_energy(path: Path) -> dict[str, Any] | None:
     """Return the run's measured energy, or None where it was not measured."""
     file = path / ENERGY
-    if not file.exists():
-        return None
-    energy: dict[str, Any] = read_json(file, ENERGY_SHAPE)
-    return energy
+    return dict(read_json(file, ENERGY_SHAPE)) if file.exists() else None
 
 
 def read_iterations(path: Path) -> Columns:
@@ -361,23 +340,21 @@ def _numbers(line: str, width: int, counts: Iterable[int]) -> list[float] | None
     return row if len(row) == width and not any(math.isnan(row[index]) for index in counts) else None
 
 
-def _other_columns(path: Path, old: list[str], new: list[str]) -> str:
-    lacks, more = [name for name in new if name not in old], [name for name in old if name not in new]
+def _require_columns(path: Path, old: list[str], row: Mapping[str, Any]) -> None:
+    """Refuse a row whose names are not those of the table's header."""
+    if list(row) == old:
+        return
+    lacks, more = [name for name in row if name not in old], [name for name in old if name not in row]
     parts = [f"it lacks {', '.join(lacks)}"] if lacks else []
     parts += [f"it also has {', '.join(more)}"] if more else []
-    return (
+    raise ValueError(
         f"{path} has other columns than this row ({'; '.join(parts) or 'in another order'}): another version of adept "
         "began it; go on with that version, or choose another --out"
     )
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, float):
-        return "" if math.isnan(value) else repr(value)
-    return str(value)
-
-
-def _line(cells: Iterable[str]) -> str:
+def _line(cells: Iterable[Any]) -> str:
+    """Return a row of a table; NaN is an empty cell."""
     line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(cells)
+    csv.writer(line, lineterminator="\n").writerow("" if cell != cell else cell for cell in cells)
     return line.getvalue()

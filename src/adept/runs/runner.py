@@ -28,14 +28,15 @@ from adept.runs.records import (
     CHECKPOINT_SECONDS,
     RunFolder,
     append_evaluation,
-    read_config,
     read_evaluations,
     read_status,
+    require_own,
     whole_rows,
 )
 from adept.runs.safe_io import require_no_folder
+from adept.runs.signals import handling
 from adept.runs.summary import summary
-from adept.runs.tracking import TensorBoard, Tracker, WeightsAndBiases
+from adept.runs.tracking import tracking
 from adept.terminal import warn
 from adept.training import Record, Trainer
 
@@ -70,8 +71,7 @@ def run_one(
     if not 0 <= checkpoint_seconds < math.inf:
         raise ValueError(f"checkpoint_seconds must be a number ≥ 0, got {checkpoint_seconds!r}")
     if read_status(path)["state"] == "done":
-        if read_config(path) != config:
-            raise ValueError(f"{path} holds a run of another configuration; choose another --out")
+        require_own(path, config)
         if (rows := whole_rows(path)) == config.iterations:
             return summary(path)
         log.warning("%s is marked done, but has %d whole rows of %d; continuing it", path, rows, config.iterations)
@@ -88,7 +88,8 @@ def run_one(
                 return summary(path)
             if test_episodes is None:
                 test_episodes = TEST_EPISODES if backend_of(config).has_test_levels else 0
-            if test_episodes and not _evaluated(path, trainer.iteration):
+            iteration = str(trainer.iteration)  # a kill may have come right after the evaluation
+            if test_episodes and not any(row.get("iteration") == iteration for row in read_evaluations(path)):
                 result = evaluate(path, episodes=test_episodes, execution=execution, trust=True, on_episode=on_episode)
                 append_evaluation(path, result.row())
             if (whole := whole_rows(path)) != trainer.iteration:
@@ -108,62 +109,55 @@ def run_one(
             folder.close()
 
 
-def _evaluated(path: Path, iteration: int) -> bool:
-    """Say whether the evaluation at the end was made already: a kill may come right after it."""
-    return any(row.get("iteration") == str(iteration) for row in read_evaluations(path))
+def resume(trainer: Trainer, folder: RunFolder) -> float:
+    """Load the newest checkpoint that is whole, fits, and whose rows are all there; drop the rows after it.
 
+    Returns the seconds that the run has taken so far.
+    """
 
-def resume(trainer: Trainer, folder: RunFolder) -> None:
-    """Load the newest checkpoint that is whole, fits, and whose rows are all there; drop the rows after it."""
-
-    def use(file: Path) -> None:
+    def use(file: Path) -> float:
         values, arrays = read_checkpoint(file, trainer.config)
         if not 0 < values["iteration"] <= trainer.config.iterations:
             raise ValueError(f"it is of iteration {values['iteration']} of {trainer.config.iterations}")
         folder.check_rows(values["iteration"], values.get("rows"))
         trainer.load(values, arrays)
+        return float(values["seconds"])
 
     for file in checkpoint_files(folder.path):
         require_no_folder(file)  # now, while nothing has been changed
-    newest_usable(folder.path, use)
+    seconds = newest_usable(folder.path, use) or 0.0
     folder.truncate(trainer.iteration)
+    return seconds
 
 
 def _train(
     trainer: Trainer, folder: RunFolder, here: dict[str, Any], stop: threading.Event, on_record: OnRecord | None,
     on_start: Callable[[Trainer], None] | None, checkpoint_seconds: float, wandb: bool, until: int | None,
 ) -> None:  # fmt: skip
-    resume(trainer, folder)
+    seconds = resume(trainer, folder)
     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
     start = {"command": command, "execution": dataclasses.asdict(trainer.execution), **here}
     folder.add_start({**start, "iteration": trainer.iteration})
     folder.set_status("running", iteration=trainer.iteration)
     if on_start is not None:
         on_start(trainer)
-    step = trainer.iteration * trainer.config.batch_size
-    trackers: list[Tracker] = [TensorBoard(folder.path, step)]
-    trackers += [WeightsAndBiases(trainer.config, folder.path)] if wandb else []
-    saved = time.monotonic()
-    end = trainer.config.iterations if until is None else until // trainer.config.batch_size
-    try:
+    saved, config = time.monotonic(), trainer.config
+    end = config.iterations if until is None else min(until // config.batch_size, config.iterations)
+    with tracking(config, folder.path, (seconds, trainer.iteration * config.batch_size), wandb=wandb) as track:
         for record in trainer if trainer.iteration < end else ():
             folder.append(record)
-            for tracker in trackers:
-                tracker.log(record)
+            track(record)
             if on_record is not None:
                 on_record(record)
-            last = trainer.iteration >= min(end, trainer.config.iterations)
-            if stop.is_set() or last or time.monotonic() - saved >= checkpoint_seconds:
-                folder.sync()
+            ending = stop.is_set() or trainer.iteration >= end
+            if ending or time.monotonic() - saved >= checkpoint_seconds:
+                rows = folder.sync()
                 values, arrays = trainer.state()
-                save_checkpoint(folder.path, trainer.config, {**values, "rows": folder.digest}, arrays)
+                save_checkpoint(folder.path, config, {**values, "rows": rows}, arrays)
                 folder.set_status("running", iteration=trainer.iteration)
                 saved = time.monotonic()
-            if stop.is_set() or last:
+            if ending:
                 break
-    finally:
-        for tracker in trackers:
-            tracker.close()
 
 
 def check_run(config: Config, execution: Execution | None = None) -> list[str]:
@@ -175,31 +169,10 @@ def check_run(config: Config, execution: Execution | None = None) -> list[str]:
     execution = execution or Execution()
     check_threads(execution)
     smallest = dataclasses.replace(config, environments=1, rollout_length=1, minibatch_size=1, steps=1)
-    trainer = Trainer(smallest, execution)
-    try:
+    with contextlib.closing(Trainer(smallest, execution)) as trainer:
         environments = trainer.environments
-        row = environments.observation_dtype.itemsize
-        for size in environments.observation_shape:
-            row *= size
-    finally:
-        trainer.close()
-    return check_memory(config, row)
-
-
-def check_threads(execution: Execution) -> None:
-    """Refuse more threads than this machine has cores: PyTorch breaks down over thousands of them."""
-    cores = os.cpu_count() or 1
-    for name, given in (("threads", execution.threads), ("env_threads", execution.env_threads)):
-        if given > cores:
-            raise ValueError(f"{name} must be at most {cores}, the cores of this machine, got {given}")
-
-
-def check_memory(config: Config, row: int) -> list[str]:
-    """Refuse a rollout that cannot fit into this machine's memory; return a warning where it is large.
-
-    Counted are the observations of one rollout, of `row` bytes each; a run needs somewhat more.
-    """
-    needed, memory = config.batch_size * row, machine.memory_bytes()
+        row = environments.observation_dtype.itemsize * math.prod(environments.observation_shape)
+    needed, memory = config.batch_size * row, machine.memory_bytes()  # a run needs somewhat more
     size = f"a rollout of {config.environments:,} environments × {config.rollout_length:,} steps takes {gib(needed)}"
     if needed > memory:
         raise ValueError(f"{size}, this machine has {gib(memory)}; lower --environments or --rollout-length")
@@ -211,13 +184,18 @@ def gib(size: float) -> str:
     return f"{size / 2**30:,.1f} GiB"
 
 
+def check_threads(execution: Execution) -> None:
+    """Refuse more threads than this machine has cores: PyTorch breaks down over thousands of them."""
+    cores = os.cpu_count() or 1
+    for name, given in (("threads", execution.threads), ("env_threads", execution.env_threads)):
+        if given > cores:
+            raise ValueError(f"{name} must be at most {cores}, the cores of this machine, got {given}")
+
+
 @contextlib.contextmanager
 def asked_to_stop() -> Iterator[threading.Event]:
     """Turn the first Ctrl-C or SIGTERM into an event; a second one interrupts at once."""
     stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
 
     def ask(number: int, frame: FrameType | None) -> None:
         if stop.is_set():
@@ -225,9 +203,5 @@ def asked_to_stop() -> Iterator[threading.Event]:
         stop.set()
         warn("finishing this iteration and saving; press Ctrl-C again to stop at once")
 
-    old = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with handling(ask, signal.SIGINT, signal.SIGTERM):
         yield stop
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)

@@ -54,9 +54,8 @@ def open_foreign(path: Path, limit: int) -> BinaryIO:
     if stat.S_ISREG(found.st_mode) and found.st_size <= limit:
         return file
     file.close()
-    if stat.S_ISREG(found.st_mode):
-        raise ValueError(f"{path} has {found.st_size:,} bytes; a file of its kind has at most {limit:,}")
-    raise ValueError(f"{path} is not a regular file")
+    large = f"has {found.st_size:,} bytes; a file of its kind has at most {limit:,}"
+    raise ValueError(f"{path} {large if stat.S_ISREG(found.st_mode) else 'is not a regular file'}")
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
@@ -109,7 +108,7 @@ def open_archive(path: Path, limit: int = LARGEST_ARCHIVE) -> Iterator[Archive]:
     """Open a zip file whose entries together claim at most `limit` bytes."""
     try:
         with open_foreign(path, limit) as raw, zipfile.ZipFile(raw) as file:
-            yield Archive(file, str(path), limit)
+            yield Archive(file, path, limit)
     except (OSError, EOFError, KeyError, RuntimeError, NotImplementedError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} cannot be read: {gist(error)}") from error
 
@@ -117,7 +116,7 @@ def open_archive(path: Path, limit: int = LARGEST_ARCHIVE) -> Iterator[Archive]:
 class Archive:
     """A zip file, its entries read within limits."""
 
-    def __init__(self, file: zipfile.ZipFile, where: str, limit: int) -> None:
+    def __init__(self, file: zipfile.ZipFile, where: Path, limit: int) -> None:
         self._file, self._where = file, where
         entries = file.infolist()
         self.names = tuple(entry.filename for entry in entries)
@@ -133,34 +132,27 @@ class Archive:
         """Return an entry's content: no more than it claims, and checked by its sum."""
         if name not in self.names:
             raise ValueError(f"{self._where} has no entry {name!r}")
-        pieces = []
         try:
             with self._file.open(name) as stream:
-                while piece := stream.read(PIECE):
-                    pieces.append(piece)
+                return b"".join(iter(lambda: stream.read(PIECE), b""))
         except Exception as error:  # of zlib, lzma, bz2 or zipfile, by what is damaged
             raise ValueError(f"{self._where}: {name} cannot be read: {gist(error)}") from error
-        return b"".join(pieces)
 
     def array(self, name: str) -> Array:
-        """Return the entry `name`.npy as an array."""
-        return array_of(self.read(f"{name}.npy"), f"{self._where}: {name}")
-
-
-def array_of(content: bytes, where: str) -> Array:
-    """Return the array of an .npy file: of numbers or text, and exactly as long as its header claims."""
-    stream = io.BytesIO(content)
-    try:
-        version = np.lib.format.read_magic(stream)
-        read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
-        shape, fortran, dtype = read(stream)
-    except Exception as error:  # a header is parsed as Python's literals, with every error of its tokenizer and parser
-        raise ValueError(f"{where} is no array: {gist(error)}") from error
-    start = stream.tell()
-    plain = dtype.kind in "biufSU" and all(type(size) is int and size >= 0 for size in shape)
-    if not plain or math.prod(shape) * dtype.itemsize != len(content) - start or len(shape) > 16:
-        raise ValueError(f"{where} claims {dtype.str} of shape {str(shape)[:100]}, which its bytes cannot hold")
-    return np.frombuffer(content[start:], dtype).reshape(shape, order="F" if fortran else "C").copy()
+        """Return the entry `name`.npy: numbers or text, and exactly as long as its header claims."""
+        content, where = self.read(f"{name}.npy"), f"{self._where}: {name}"
+        stream = io.BytesIO(content)
+        try:
+            version = np.lib.format.read_magic(stream)
+            read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
+            shape, fortran, dtype = read(stream)
+        except Exception as error:  # a header is parsed as Python's literals, with every error of its parser
+            raise ValueError(f"{where} is no array: {gist(error)}") from error
+        start = stream.tell()
+        plain = dtype.kind in "biufSU" and all(type(size) is int and size >= 0 for size in shape)
+        if not plain or math.prod(shape) * dtype.itemsize != len(content) - start or len(shape) > 16:
+            raise ValueError(f"{where} claims {dtype.str} of shape {str(shape)[:100]}, which its bytes cannot hold")
+        return np.frombuffer(content[start:], dtype).reshape(shape, order="F" if fortran else "C").copy()
 
 
 @contextlib.contextmanager
@@ -242,24 +234,25 @@ def open_to_append(path: Path) -> IO[str]:
     return open(os.open(path, flags, 0o666), "a", encoding="utf-8", newline="")
 
 
-def take_lock(path: Path) -> IO[str] | None:
-    """Hold a lock file until it is closed; None where another process holds it. A link is not followed."""
+def take_lock(path: Path, what: str) -> IO[str]:
+    """Hold a lock file, in a folder made for it, until it is closed; `what` lies beside it. A link is not followed."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         file = open(os.open(path, flags, 0o666), "r+")  # noqa: SIM115
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise ValueError(f"{path} is a symbolic link, not a lock file; remove it") from error
-        raise
+        raise ValueError(f"cannot write {what}: {error.strerror}; choose another --out") from error
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return file
-        except OSError:
+        except OSError as error:
             if time.monotonic() > deadline:
                 file.close()
-                return None
+                raise ValueError(f"{what} is being written by another process; wait or stop it") from error
             time.sleep(0.02)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -20,30 +21,20 @@ def summary(path: Path) -> dict[str, Any]:
     columns = read_iterations(path)
     result: dict[str, Any] = {"run": str(path), **read_status(path)}
     result |= {"unreadable_rows": columns.unreadable} if columns.unreadable else {}
-    if columns and len(columns["step"]):
-        last = {name: values[-1].item() for name, values in columns.items()}
-        epochs = columns["epochs_done"]
-        counts = ("iteration", "step", "episodes", "gradient_steps", "flops", "monitor_flops")
-        result |= {name: int(last[name]) for name in counts if name in last or name != "monitor_flops"}
-        result |= {"score": _finite(last["score"]), "seconds": round(last["seconds"], 3)}
-        result |= {"epochs": int(epochs.sum())}
-        arms = sorted(set(columns["epochs"].astype(int).tolist()), reverse=True)
-        result["shares"] = {str(arm): float((columns["epochs"] == arm).mean()) for arm in arms}
-        result |= _evaluated(path, result["iteration"])
+    if not columns or not len(columns["step"]):
+        return result
+    last = {name: values[-1].item() for name, values in columns.items()}
+    counts = ("iteration", "step", "episodes", "gradient_steps", "flops", "monitor_flops")
+    result |= {name: int(last[name]) for name in counts if name in last or name != "monitor_flops"}
+    score = last["score"]
+    result |= {"score": None if math.isnan(score) else score, "seconds": round(last["seconds"], 3)}
+    result["epochs"] = int(columns["epochs_done"].sum())
+    arms = sorted(set(columns["epochs"].astype(int).tolist()), reverse=True)
+    result["shares"] = {str(arm): float((columns["epochs"] == arm).mean()) for arm in arms}
+    for row in reversed(read_evaluations(path)):  # the newest one of the last policy
+        if row.keys() >= set(NUMBERS_OF_AN_EVALUATION) and float(row["iteration"]) == result["iteration"]:
+            found = {name: float(row[name]) for name in ("return_mean", "return_std", "length_mean")}
+            levels = {"levels": row.get("levels", "test")} if backend_of(read_config(path)).has_test_levels else {}
+            result["evaluation"] = {**levels, "episodes": int(float(row["episodes"])), **found}
+            break
     return result
-
-
-def _evaluated(path: Path, iteration: int) -> dict[str, Any]:
-    """Return the newest evaluation of the last policy, where there is one; its levels where the backend has any."""
-    rows = [row for row in read_evaluations(path) if row.keys() >= set(NUMBERS_OF_AN_EVALUATION)]
-    last = next((row for row in reversed(rows) if float(row["iteration"]) == iteration), None)
-    if last is None:
-        return {}
-    found: dict[str, float] = {"episodes": int(float(last["episodes"]))}
-    found |= {name: float(last[name]) for name in ("return_mean", "return_std", "length_mean")}
-    levels = {"levels": last.get("levels", "test")} if backend_of(read_config(path)).has_test_levels else {}
-    return {"evaluation": {**levels, **found}}
-
-
-def _finite(value: float) -> float | None:
-    return value if value == value else None

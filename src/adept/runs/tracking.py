@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from adept.config import Config
 from adept.extras import require
@@ -22,54 +23,36 @@ def scalars(record: Mapping[str, Any], previous_seconds: float, previous_step: f
             yield tag, float(value)
 
 
-class Tracker(Protocol):
-    """Take records as they come."""
+@contextlib.contextmanager
+def tracking(
+    config: Config, path: Path, resumed: tuple[float, int], *, wandb: bool
+) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """Give a function that shows a record; `resumed` are the seconds and the step from which the run goes on."""
+    require("tensorboard", "train")
+    from torch.utils.tensorboard import SummaryWriter
 
-    def log(self, record: Mapping[str, Any]) -> None:
-        """Show one record."""
-
-    def close(self) -> None:
-        """Write out what is held back."""
-
-
-class TensorBoard:
-    """Write TensorBoard events into the run's folder."""
-
-    def __init__(self, path: Path, resumed_step: int) -> None:
-        require("tensorboard", "train")
-        from torch.utils.tensorboard import SummaryWriter
-
-        # Events after the step resumed from are of the work that is done again: TensorBoard drops them.
-        self._writer = SummaryWriter(str(path), purge_step=resumed_step + 1 if resumed_step else None)
-        self._last = (0.0, float(resumed_step))
-
-    def log(self, record: Mapping[str, Any]) -> None:
-        """Write one record's scalars at its step."""
-        for tag, value in scalars(record, *self._last):
-            self._writer.add_scalar(tag, value, int(record["step"]))
-        self._last = (record["seconds"], record["step"])
-
-    def close(self) -> None:
-        """Flush the events."""
-        self._writer.close()
-
-
-class WeightsAndBiases:
-    """Log to Weights & Biases, one run per run's folder."""
-
-    def __init__(self, config: Config, path: Path) -> None:
-        wandb = require("wandb", "wandb")
+    # Events after the step resumed from are of the work that is done again: TensorBoard drops them.
+    writer = SummaryWriter(str(path), purge_step=resumed[1] + 1 if resumed[1] else None)
+    run: Any = None
+    if wandb:
         values = config.__dict__ | {"run": config.id}
-        self._run = wandb.init(
+        run = require("wandb", "wandb").init(
             project="adept", id=config.id, name=path.name, config=values, resume="allow", dir=str(path)
         )
-        self._last = (0.0, 0.0)
+    previous: tuple[float, float] = resumed
 
-    def log(self, record: Mapping[str, Any]) -> None:
-        """Log one record's scalars at its step."""
-        self._run.log(dict(scalars(record, *self._last)), step=int(record["step"]))
-        self._last = (record["seconds"], record["step"])
+    def track(record: Mapping[str, Any]) -> None:
+        nonlocal previous
+        found, step = dict(scalars(record, *previous)), int(record["step"])
+        for tag, value in found.items():
+            writer.add_scalar(tag, value, step)
+        if run is not None:
+            run.log(found, step=step)
+        previous = record["seconds"], record["step"]
 
-    def close(self) -> None:
-        """Finish the run there."""
-        self._run.finish()
+    try:
+        yield track
+    finally:
+        writer.close()
+        if run is not None:
+            run.finish()

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from adept.config import Config, Execution
 from adept.runs.imports import import_trusted, named_code, named_schedulers
 from adept.runs.safe_io import read_text, remove_leftovers, take_lock, write_aside
+from adept.runs.signals import handling
 from adept.studies.engines import Engine
 from adept.studies.grid import Study, parse_study, require_continuation
 from adept.studies.progress import Progress
 from adept.studies.results import StudyResults, load_results, results_of
-from adept.studies.work import Job, Settings
+from adept.studies.work import Settings
 
 
 def run_study(study: Study, directory: Path, engine: Engine, settings: Settings | None = None) -> StudyResults:
@@ -30,28 +30,24 @@ def run_study(study: Study, directory: Path, engine: Engine, settings: Settings 
     settings = settings or Settings()
     # On the nodes of a cluster devices and cores are others than here: of them nothing can be said before.
     check_runs(study, settings.execution if engine.here else Execution(device="cpu"), settings)
-    with held(directory), interrupted_by_terminate():
+    with held(directory), handling(_interrupt, signal.SIGTERM):
         check_continuation(study, directory)
         write_aside(directory / "study.toml", study.text)
         results = results_of(study, directory)
-        jobs = jobs_of(results)
-        if jobs:
-            with Progress(results, jobs, engine.description) as progress:
-                events = engine.run(jobs, settings)
+        # Seed by seed, so that what is done can be compared; workers may stand in another folder.
+        cells = [replace(cell, path=cell.path.absolute()) for cell in results.cells if cell.state != "done"]
+        if cells:
+            with Progress(results, cells, engine.description) as progress:
+                events = engine.run(cells, settings)
                 with contextlib.closing(events):  # type: ignore[type-var]
                     for event in events:
                         progress.show(event)
     return load_results(directory)
 
 
-def jobs_of(results: StudyResults) -> list[Job]:
-    """Return the cells that are not done, in their order: seed by seed, so that what is done can be compared."""
-    study = results.study
-    return [
-        Job(*cell.key, cell.path.absolute(), cell.config, study.until, study.iterations(cell.task))
-        for cell in results.cells
-        if cell.state != "done"
-    ]
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Let SIGTERM stop a study as Ctrl-C does."""
+    raise KeyboardInterrupt
 
 
 def check_continuation(study: Study, directory: Path) -> None:
@@ -82,30 +78,6 @@ def check_runs(study: Study, execution: Execution, settings: Settings) -> None:
 @contextlib.contextmanager
 def held(directory: Path) -> Iterator[None]:
     """Hold a study's folder, so that a second driver is refused."""
-    try:
-        (directory / "runs").mkdir(parents=True, exist_ok=True)
-        lock = take_lock(directory / "runs" / "lock")
-    except OSError as error:
-        raise ValueError(f"cannot write {directory}: {error.strerror}; choose another --out") from error
-    if lock is None:
-        raise ValueError(f"the study in {directory} is being run by another process; wait or stop it")
-    with lock:
+    with take_lock(directory / "runs" / "lock", f"the study in {directory}"):
         remove_leftovers(directory)
         yield
-
-
-@contextlib.contextmanager
-def interrupted_by_terminate() -> Iterator[None]:
-    """Let SIGTERM stop a study as Ctrl-C does."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(number: int, frame: FrameType | None) -> Any:
-        raise KeyboardInterrupt
-
-    old = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, old)

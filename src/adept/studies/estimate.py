@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
 
 from adept import cost
 from adept.algorithms import ALGORITHMS
-from adept.config import Config
+from adept.config import Config, NetworkName
 from adept.envs import backend_of
 from adept.extras import MissingExtra
 from adept.hindsight.estimates import Estimate
+from adept.presets import preset
 from adept.rules import RULES, Feedback
 from adept.runs.imports import named_environments
 from adept.studies.results import Cell, StudyResults
@@ -53,67 +55,68 @@ class Remaining:
     source: str
 
 
-@dataclass(frozen=True)
-class Passes:
-    """FLOPs of one observation's forward pass."""
-
-    whole: int
-    policy: int
-    values: int
-
-    def iteration(self, config: Config, epochs: float) -> float:
-        """Return the FLOPs of an iteration, with its share of what the run spends on monitoring."""
-        policy_rows, values_rows = cost.measured_passes(config)
-        monitoring = (policy_rows * self.policy + values_rows * self.values) / config.iterations
-        return self.whole * cost.iteration(config, epochs) + monitoring
-
-
 def estimate(results: StudyResults) -> list[Remaining]:
     """Estimate what the cells that are not done have left to do."""
-    study = results.study
     measured = measured_rates(results, results.cells)
-    passes_of = {task: _passes(study.config(study.baseline, task, study.seeds[0])) for task in study.tasks}
     estimates = []
     for cell in results.cells:
-        config = cell.config
-        made = 0 if cell.state == "missing" else int(_last(results, cell))
-        iterations = 0 if cell.state == "done" else max(0, study.iterations(cell.task) - made)
-        epochs = expected_epochs(config)
-        passes = passes_of[cell.task]
-        flops = None if passes is None else iterations * passes.iteration(config, epochs)
+        config, made = cell.config, 0.0
+        if cell.state == "done":
+            made = cell.iterations
+        elif cell.state != "missing" and (columns := results.curve(cell)) and len(columns["iteration"]):
+            made = columns["iteration"][-1]
+        iterations = max(0, cell.iterations - int(made))
+        epochs, steps = expected_epochs(config), iterations * config.batch_size
         rate = rate_for(config, measured)
-        steps = iterations * config.batch_size
-        seconds = steps * rate.step(epochs)
-        estimates.append(Remaining(cell, steps, epochs, flops, seconds, rate.source))
+        flops = _iteration_flops(config, epochs)
+        flops = None if flops is None else iterations * flops
+        estimates.append(Remaining(cell, steps, epochs, flops, steps * rate.step(epochs), rate.source))
     return estimates
 
 
-def measured_rates(results: StudyResults, cells: Iterable[Cell]) -> dict[tuple[str, str], Rate]:
-    """Return the rates of some runs of the folder, by task and algorithm, and by backend and algorithm."""
-    groups: dict[tuple[str, str], list[tuple[float, float, float, float]]] = {}
+Kind = tuple[str, str, str]
+"""What runs of one rate have in common: the task or the backend, the algorithm and the network."""
+
+
+def measured_rates(results: StudyResults, cells: Iterable[Cell]) -> dict[Kind, Rate]:
+    """Return the rates of some runs of the folder, of their tasks and of their backends."""
+    groups: dict[Kind, list[tuple[float, float, float, float]]] = {}
     for cell in cells:
         if cell.state == "missing" or not (columns := results.curve(cell)).keys() >= NEEDED or not len(columns["step"]):
             continue
+        config = cell.config
         sampling = float((columns["environment_seconds"] + columns["inference_seconds"]).sum())
-        rows = float(len(columns["step"]) * cell.config.batch_size)
-        row_epochs = float(columns["epochs_done"].sum() * cell.config.batch_size)
+        rows = float(len(columns["step"]) * config.batch_size)
+        row_epochs = float(columns["epochs_done"].sum() * config.batch_size)
         sums = (sampling, rows, float(columns["update_seconds"].sum()), row_epochs)
-        for name in (cell.task, cell.config.backend):
-            groups.setdefault((name, cell.config.algo), []).append(sums)
+        for name in (cell.task, config.backend):
+            groups.setdefault((name, config.algo, config.network), []).append(sums)
     rates = {}
     for key, parts in groups.items():
-        sampling, rows, update, row_epochs = (math.fsum(part[index] for part in parts) for index in range(4))
+        sampling, rows, update, row_epochs = (math.fsum(part) for part in zip(*parts, strict=True))
         rates[key] = Rate(sampling / rows, update / row_epochs, f"measured in {len(parts)} runs of {key[0]} here")
     return rates
 
 
-def rate_for(config: Config, measured: dict[tuple[str, str], Rate]) -> Rate:
-    """Return the best known rate: measured on this task, else on this backend, else a rough one."""
+def rate_for(config: Config, measured: Mapping[Kind, Rate]) -> Rate:
+    """Return the best known rate: measured on this task, else on this backend, else a rough one.
+
+    Rough rates are of the preset's network. Another one takes the time of its FLOPs: an epoch is three passes of a row
+    (times those of the algorithm), and one more is part of sampling.
+    """
     for name in (config.env, config.backend):
-        if (name, config.algo) in measured:
-            return measured[name, config.algo]
-    sampling, update = backend_of(config).microseconds.get(ALGORITHMS[config.algo].passes, UNKNOWN_RATE)
-    return Rate(sampling * 1e-6, update * 1e-6, f"rough rate of {config.backend} on one CPU core, not measured here")
+        if found := measured.get((name, config.algo, config.network)):
+            return found
+    source = f"rough rate of {config.backend} on one CPU core, not measured here"
+    passes = ALGORITHMS[config.algo].passes
+    sampling, update = backend_of(config).microseconds.get(passes, UNKNOWN_RATE)
+    if config.network != (usual := preset(config.env, config.algo).network):
+        own, other = _forward_flops(config.env, config.network), _forward_flops(config.env, usual)
+        if own and other:
+            sampling += (own[0] / other[0] - 1) * update / (3 * passes)
+            update *= own[0] / other[0]
+            source += f", scaled to the FLOPs of {config.network}"
+    return Rate(sampling * 1e-6, update * 1e-6, source)
 
 
 def expected_epochs(config: Config) -> float:
@@ -131,22 +134,25 @@ def expected_epochs(config: Config) -> float:
     return (sum(epochs) + (config.iterations - asked) * epochs[-1]) / config.iterations
 
 
-def sources(estimates: Iterable[Remaining]) -> list[str]:
-    """Return where the rates of the cells that are left come from."""
-    return sorted({each.source for each in estimates if each.steps})
+def _iteration_flops(config: Config, epochs: float) -> float | None:
+    """Return the FLOPs of an iteration, with its share of what the run spends on monitoring."""
+    if (forward := _forward_flops(config.env, config.network)) is None:
+        return None
+    whole, policy, values = forward
+    policy_rows, values_rows = cost.measured_passes(config)
+    monitoring = (policy_rows * policy + values_rows * values) / config.iterations
+    return whole * cost.iteration(config, epochs) + monitoring
 
 
-def _passes(config: Config) -> Passes | None:
+@cache
+def _forward_flops(env: str, network: NetworkName) -> tuple[int, int, int] | None:
+    """Return the FLOPs of an observation's pass: whole, of the policy, and of the critic; None if not known here."""
+    config = replace(preset(env), network=network)
     if named_environments(config):  # an estimate imports nothing that a file names
         return None
     try:
         from adept.flops import build_network, pass_flops
 
-        return Passes(*pass_flops(*build_network(config)))
+        return pass_flops(*build_network(config))
     except MissingExtra:
         return None
-
-
-def _last(results: StudyResults, cell: Cell) -> float:
-    columns = results.curve(cell)
-    return columns["iteration"][-1] if columns and len(columns["iteration"]) else 0.0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -79,42 +80,30 @@ class Study:
         names = [method.name for method in self.methods]
         if (runs := len(self.tasks) * len(self.seeds) * len(self.methods)) > MOST_RUNS:
             raise ValueError(f"study {self.name!r} has {runs:,} runs; at most {MOST_RUNS:,} can be handled")
-        for kind, items in (("task", self.tasks), ("seed", self.seeds), ("method", names)):
-            _require_distinct(self.name, kind, items)
-        _require_distinct(self.name, "task's folder", [folder_name(task) for task in self.tasks])
-        if long := next((text for text in (self.title, *(method.label for method in self.methods))
-                         if len(text) > LONGEST_LABEL), None):  # fmt: skip
-            raise ValueError(
-                f"the title or label {long[:40]!r}… has {len(long):,} letters; at most {LONGEST_LABEL} fit"
-            )
+        folders = [folder_name(task) for task in self.tasks]
+        for kind, items in {"task": self.tasks, "seed": self.seeds, "method": names, "task's folder": folders}.items():
+            if not items:
+                raise ValueError(f"study {self.name!r} has no {kind}; name at least one")
+            if twice := [item for item, count in Counter(items).items() if count > 1]:
+                raise ValueError(f"study {self.name!r} names the {kind} {twice[0]!r} twice")
+        for text in (self.title, *(method.label for method in self.methods)):
+            if len(text) > LONGEST_LABEL:
+                shown = f"the title or label {text[:40]!r}… has {len(text):,} letters"
+                raise ValueError(f"{shown}; at most {LONGEST_LABEL} fit")
         for name in [self.name, *names]:
             if not name or folder_name(name) != name or name.startswith("."):
                 raise ValueError(f"the name {name!r} cannot be a folder; use letters, digits, '-' and '_'")
-        if self.baseline not in names:
-            raise unknown_name("baseline", self.baseline, names)
-        if self.criterion not in CRITERIA:
-            raise unknown_name("criterion", self.criterion, CRITERIA)
+        _require_known("baseline", [self.baseline], names)
+        _require_known("criterion", [self.criterion], CRITERIA)
+        _require_known("task in [steps]", self.steps, self.tasks)
         if self.threshold is not None and self.criterion != "steps-to-threshold":
             raise ValueError(
                 f"threshold {self.threshold:g} has no use with the criterion {self.criterion!r}; "
                 "leave it out, or declare criterion = 'steps-to-threshold'"
             )
-        for task in self.steps:
-            if task not in self.tasks:
-                raise unknown_name("task in [steps]", task, self.tasks)
-        for key in self.differs:
-            if key in NEVER_DIFFER:
-                raise ValueError(f"methods of a study cannot differ in {key!r}: their runs could not be compared")
-            if key not in CONFIG_KEYS:
-                raise unknown_name("key in differs", key, CONFIG_KEYS)
-        for method in self.methods:
-            for key in method.values:
-                if key not in self.differs:
-                    declared = ", ".join(self.differs) or "none"
-                    raise ValueError(
-                        f"method {method.name!r} sets {key!r}, but methods of {self.name!r} may differ only in: "
-                        f"{declared}; declare the key in differs, or set it for all in [base]"
-                    )
+        if never := [key for key in self.differs if key in NEVER_DIFFER]:
+            raise ValueError(f"methods of a study cannot differ in {never[0]!r}: their runs could not be compared")
+        _require_known("key in differs", self.differs, CONFIG_KEYS)
         self._require_equal_but_for_declared()
         if empty := next((task for task in self.tasks if self.iterations(task) < 1), None):
             rows = self._any_config(empty).batch_size
@@ -122,29 +111,31 @@ class Study:
 
     def _require_equal_but_for_declared(self) -> None:
         """Presets follow the method too: what they change must be declared as well."""
-        for task in self.tasks:
-            reference = self.config(self.baseline, task, self.seeds[0]).to_dict()
-            for method in self.methods:
-                config = self.config(method.name, task, self.seeds[0]).to_dict()
-                for key in different_keys(reference, config):
-                    if key not in self.differs:
-                        raise ValueError(
-                            f"method {method.name!r} has {key} = {config.get(key)!r} on {task}, the baseline "
-                            f"{reference.get(key)!r}; declare {key!r} in differs, or set it for all in [base]"
-                        )
+        for method in self.methods:
+            if undeclared := [key for key in method.values if key not in self.differs]:
+                raise ValueError(
+                    f"method {method.name!r} sets {undeclared[0]!r}, but methods of {self.name!r} may differ only in: "
+                    f"{', '.join(self.differs) or 'none'}; declare the key in differs, or set it for all in [base]"
+                )
+        for task, method in itertools.product(self.tasks, self.methods):
+            reference = self._any_config(task).to_dict()
+            config = self.config(method.name, task, self.seeds[0]).to_dict()
+            for key in different_keys(reference, config):
+                if key not in self.differs:
+                    raise ValueError(
+                        f"method {method.name!r} has {key} = {config.get(key)!r} on {task}, the baseline "
+                        f"{reference.get(key)!r}; declare {key!r} in differs, or set it for all in [base]"
+                    )
 
     def method(self, name: str) -> Method:
         """Return a method by its name."""
-        for method in self.methods:
-            if method.name == name:
-                return method
-        raise unknown_name("method", name, [method.name for method in self.methods])
+        _require_known("method", [name], [method.name for method in self.methods])
+        return next(method for method in self.methods if method.name == name)
 
     def config(self, method: str, task: str, seed: int) -> Config:
         """Return the configuration of one cell: the task's preset, then [base], then the method's own keys."""
-        known = self._configs.get((method, task))
-        if known is not None:
-            return dataclasses.replace(known, seed=seed)
+        if (known := self._configs.get((method, task))) is not None:
+            return known if seed == known.seed else dataclasses.replace(known, seed=seed)
         values = current_keys({**self.base, **self.method(method).values})
         algo, scheduler = values.get("algo", "ppo"), values.get("scheduler", Config.scheduler)
         try:
@@ -192,9 +183,7 @@ def parse_study(text: str, source: str) -> Study:
 
 
 def _build(table: dict[str, Any], text: str) -> Study:
-    for key in table:
-        if key not in KEYS:
-            raise unknown_name("key of a study", key, KEYS)
+    _require_known("key of a study", table, KEYS)
     for key in ("name", "tasks", "seeds", "baseline", "methods"):
         if key not in table:
             raise ValueError(f"the key {key!r} is missing; a study needs name, tasks, seeds, baseline and [[methods]]")
@@ -205,22 +194,22 @@ def _build(table: dict[str, Any], text: str) -> Study:
             raise ValueError(f"seeds must be between 1 and {MOST_RUNS:,}, or a list of them, got {seeds}")
         seeds = list(range(1, seeds + 1))
     fit(seeds, [int], "seeds, which is a list of whole numbers or how many (1, 2, …)")
-    base, until, threshold, steps = (
-        table.get("base", {}),
-        table.get("until"),
-        table.get("threshold"),
-        table.get("steps", {}),
-    )
+    base, until, threshold = table.get("base", {}), table.get("until"), table.get("threshold")
     if until is not None and until < 1:
         raise ValueError(f"until must be a whole number of environment steps ≥ 1, got {until!r}")
+    steps = table.get("steps", {})
     if not all(type(value) is int and value >= 1 for value in steps.values()):
         raise ValueError(f"[steps] must give whole numbers of environment steps by task, got {steps!r}")
-    for key in base:
-        if key in ("env", "seed") or key not in CONFIG_KEYS:
-            raise unknown_name("key in [base]", key, [name for name in CONFIG_KEYS if name not in ("env", "seed")])
-    methods, name, baseline = _methods(table["methods"], table.get("axis")), table["name"], table["baseline"]
-    if (only := table.get("only")) is not None:
-        methods, name = _one_value(methods, table.get("axis") or {}, only), f"{name}-{only}"
+    _require_known("key in [base]", base, [key for key in CONFIG_KEYS if key not in ("env", "seed")])
+    name, baseline, axis = table["name"], table["baseline"], table.get("axis")
+    methods = tuple(_method(values) for values in table["methods"])
+    if axis is not None:
+        methods = _crossed(methods, axis)
+    if (only := table.get("only")) is not None:  # the methods at one value of the axis, under names of their own
+        _require_known("value of the axis in only", [str(only)], axis or {})
+        name, ending = f"{name}-{only}", f".{only}"
+        own = (method for method in methods if method.name.endswith(ending))
+        methods = tuple(dataclasses.replace(each, name=each.name.removesuffix(ending), axis=None) for each in own)
         baseline = baseline.rpartition(".")[0] or baseline
     return Study(
         name=name,
@@ -241,14 +230,11 @@ def _build(table: dict[str, Any], text: str) -> Study:
     )
 
 
-def _methods(tables: list[dict[str, Any]], axis: Any) -> tuple[Method, ...]:
-    """Return the methods; with an axis every method at every value of it, named METHOD.VALUE.
+def _crossed(methods: Iterable[Method], axis: Any) -> tuple[Method, ...]:
+    """Return every method at every value of an axis, named METHOD.VALUE.
 
     A value is a table of configuration keys, and may have a label: `drac = { algo = "drac", label = "DrAC" }`.
     """
-    methods = tuple(_method(values) for values in tables)
-    if axis is None:
-        return methods
     if not isinstance(axis, dict) or not axis or not all(isinstance(values, dict) for values in axis.values()):
         raise ValueError(f"[axis] must give tables of configuration keys by name, got {axis!r}")
     values = [_method({"name": name, **own}) for name, own in axis.items()]
@@ -261,27 +247,13 @@ def _methods(tables: list[dict[str, Any]], axis: Any) -> tuple[Method, ...]:
     return tuple(found)
 
 
-def _one_value(methods: Iterable[Method], axis: Mapping[str, Any], value: Any) -> tuple[Method, ...]:
-    """Return the methods at one value of the axis, under names of their own."""
-    if value not in axis:
-        raise unknown_name("value of the axis in only", str(value), axis)
-    ending = f".{value}"
-    return tuple(
-        dataclasses.replace(method, name=method.name.removesuffix(ending), axis=None)
-        for method in methods
-        if method.name.endswith(ending)
-    )
-
-
 def _method(values: dict[str, Any]) -> Method:
     if not isinstance(values.get("name"), str):
         raise ValueError(f"every method needs a name, got {values!r}")
-    own = {key: value for key, value in values.items() if key not in ("name", "label")}
-    for key in own:
-        if key not in CONFIG_KEYS:
-            raise unknown_name(f"key of method {values['name']!r}", key, CONFIG_KEYS)
-    fit(values, {"label?": str}, f"method {values['name']!r}")
-    return Method(values["name"], values.get("label", values["name"]), current_keys(own))
+    name, own = values["name"], {key: value for key, value in values.items() if key not in ("name", "label")}
+    _require_known(f"key of method {name!r}", own, CONFIG_KEYS)
+    fit(values, {"label?": str}, f"method {name!r}")
+    return Method(name, values.get("label", name), current_keys(own))
 
 
 def shipped_studies() -> tuple[str, ...]:
@@ -297,15 +269,11 @@ def load_study(name_or_file: str) -> Study:
         return parse_study(read_text(path), str(path))
     folder, names = resources.files("adept.studies") / "data", shipped_studies()
     texts = {name: (folder / f"{name}.toml").read_text(encoding="utf-8") for name in names}
-    for name, value in _values_of_axes(texts):
-        texts[f"{name}-{value}"] = f'only = "{value}"\n{texts[name]}'
-    if name_or_file not in texts:
-        raise unknown_name("study", name_or_file, texts)
+    for name in names:
+        for value in parse_toml(texts[name], name).get("axis", ()):
+            texts[f"{name}-{value}"] = f'only = "{value}"\n{texts[name]}'
+    _require_known("study", [name_or_file], texts)
     return parse_study(texts[name_or_file], f"study {name_or_file}")
-
-
-def _values_of_axes(texts: Mapping[str, str]) -> list[tuple[str, str]]:
-    return [(name, value) for name, text in texts.items() for value in parse_toml(text, name).get("axis", ())]
 
 
 def require_continuation(old: Study, new: Study, where: str) -> None:
@@ -325,24 +293,14 @@ def require_continuation(old: Study, new: Study, where: str) -> None:
         changes.append(f"baseline {old.baseline} → {new.baseline}")
     if new.until is not None and (old.until is None or new.until < old.until):
         changes.append(f"until {old.until or 'the end'} → {new.until}")
-    changes += _changed_values(old, new)
-    if changes:
+    kept = [method.name for method in old.methods if method.name in {each.name for each in new.methods}]
+    for method, task in itertools.product(kept, [task for task in old.tasks if task in new.tasks]):
+        was, now = (study.config(method, task, old.seeds[0]).to_dict() for study in (old, new))
+        changes += [f"{method}: {key} {was.get(key)!r} → {now.get(key)!r}" for key in different_keys(was, now)]
+    if changes := list(dict.fromkeys(changes)):
         raise ValueError(
             f"{where} holds a study that this one does not continue ({'; '.join(changes)}); choose another --out"
         )
-
-
-def _changed_values(old: Study, new: Study) -> list[str]:
-    seen: dict[str, None] = {}
-    names = [method.name for method in new.methods]
-    for method in old.methods:
-        for task in old.tasks:
-            if method.name in names and task in new.tasks:
-                before = old.config(method.name, task, old.seeds[0]).to_dict()
-                after = new.config(method.name, task, old.seeds[0]).to_dict()
-                for key in different_keys(before, after):
-                    seen[f"{method.name}: {key} {before.get(key)!r} → {after.get(key)!r}"] = None
-    return list(seen)
 
 
 def different_keys(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
@@ -350,11 +308,7 @@ def different_keys(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[
     return [key for key in {**first, **second} if first.get(key) != second.get(key)]
 
 
-def _require_distinct(study: str, kind: str, items: Iterable[Any]) -> None:
-    seen: set[Any] = set()
-    for item in items:
-        if item in seen:
-            raise ValueError(f"study {study!r} names the {kind} {item!r} twice")
-        seen.add(item)
-    if not seen:
-        raise ValueError(f"study {study!r} has no {kind}; name at least one")
+def _require_known(kind: str, names: Iterable[str], allowed: Collection[str]) -> None:
+    for name in names:
+        if name not in allowed:
+            raise unknown_name(kind, name, allowed)

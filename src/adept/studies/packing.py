@@ -10,13 +10,12 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from adept.records import DIGITS, column
 from adept.runs.parsing import fit, parse_json
@@ -36,7 +35,7 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 RUN = {
     "method": str, "task": str, "seed": int, "columns": [str], "rows": int, "config": dict,
     "status": {"state": str, "iteration?": int, "error?": str}, "evaluations": [dict],
-    "starts": [START_SHAPE], "energy": (dict, type(None)),
+    "starts": [START_SHAPE], "energy": dict | None,
 }  # fmt: skip
 """The shape of one run in the index."""
 
@@ -64,11 +63,8 @@ def rounded(columns: Columns) -> Columns:
 
 def write_pack(path: Path, runs: Sequence[PackedRun]) -> None:
     """Write the runs into one file, aside and renamed."""
-    index = [
-        {**{key: value for key, value in vars(run).items() if key != "columns"},
-         "columns": list(run.columns), "rows": _rows(run)}
-        for run in runs
-    ]  # fmt: skip
+    rows = [len(next(iter(run.columns.values()), ())) for run in runs]
+    index = [{**vars(run), "columns": list(run.columns), "rows": count} for run, count in zip(runs, rows, strict=True)]
     names = list(dict.fromkeys(name for run in runs for name in run.columns))
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_LZMA) as archive:
@@ -78,25 +74,31 @@ def write_pack(path: Path, runs: Sequence[PackedRun]) -> None:
         archive.writestr(zipfile.ZipInfo(INDEX, EPOCH), text, zipfile.ZIP_LZMA)
         _add(archive, "columns", np.array([*KEYS, *names]))
         for key in KEYS:
-            _add(archive, key, np.repeat(np.array([getattr(run, key) for run in runs]), [_rows(run) for run in runs]))
+            _add(archive, key, np.repeat(np.array([getattr(run, key) for run in runs]), rows))
         for name in names:
-            parts = [run.columns.get(name, np.full(_rows(run), np.nan)) for run in runs]
+            parts = [run.columns.get(name, np.full(count, np.nan)) for run, count in zip(runs, rows, strict=True)]
             _add(archive, name, _smallest(_stored(name, np.concatenate(parts))))
     write_aside(path, data.getvalue())
 
 
 def read_pack(path: Path) -> dict[tuple[str, str, int], PackedRun]:
     """Return the packed runs by method, task and seed."""
+    runs = {}
     try:
         with open_archive(path, LARGEST) as archive:
             index = _entries(archive.read(INDEX))
-            columns = _sliced(archive, index)
+            rows, start = sum(entry["rows"] for entry in index), 0
+            whole: dict[str, Array] = {}
+            for entry in index:
+                names, end = entry.pop("columns"), start + entry.pop("rows")
+                for name in names:
+                    if name not in whole:
+                        whole[name] = _numbers(archive, name, rows)
+                columns = Columns({name: whole[name][start:end] for name in names}, str(path))
+                runs[entry["method"], entry["task"], entry["seed"]] = PackedRun(**entry, columns=columns)
+                start = end
     except ValueError as error:
         raise ValueError(f"{path} cannot be read as the packed records of a study: {error}") from error
-    runs = {}
-    for entry, own in zip(index, columns, strict=True):
-        rest = {key: value for key, value in entry.items() if key not in ("columns", "rows")}
-        runs[entry["method"], entry["task"], entry["seed"]] = PackedRun(**rest, columns=Columns(own, str(path)))
     return runs
 
 
@@ -115,22 +117,12 @@ def _entries(text: bytes) -> list[dict[str, Any]]:
     return list(index["runs"])
 
 
-def _sliced(archive: Archive, index: Sequence[Mapping[str, Any]]) -> list[dict[str, npt.NDArray[np.float64]]]:
-    """Return each run's own columns, cut from those of all runs."""
-    rows = sum(entry["rows"] for entry in index)
-    whole: dict[str, npt.NDArray[np.float64]] = {}
-    found, start = [], 0
-    for entry in index:
-        for name in entry["columns"]:
-            if name not in whole:
-                column = archive.array(name)
-                if column.shape != (rows,) or column.dtype.kind not in "iuf":
-                    raise ValueError(f"the column {name!r} has {column.dtype} of shape {column.shape}, not {rows} rows")
-                whole[name] = column.astype(np.float64)
-        end = start + entry["rows"]
-        found.append({name: whole[name][start:end] for name in entry["columns"]})
-        start = end
-    return found
+def _numbers(archive: Archive, name: str, rows: int) -> Array:
+    """Return a column of all runs."""
+    found = archive.array(name)
+    if found.shape != (rows,) or found.dtype.kind not in "iuf":
+        raise ValueError(f"the column {name!r} has {found.dtype} of shape {found.shape}, not {rows} rows")
+    return found.astype(np.float64)
 
 
 def _add(archive: zipfile.ZipFile, name: str, values: Array) -> None:
@@ -155,7 +147,3 @@ def _stored(name: str, values: Array) -> Array:
     bits = kept.view(np.uint32)
     nearest = (bits + np.uint32(1 << (DROPPED_BITS - 1))) >> DROPPED_BITS << DROPPED_BITS
     return np.where(np.isfinite(kept), nearest.view(np.float32), kept)
-
-
-def _rows(run: PackedRun) -> int:
-    return len(next(iter(run.columns.values()))) if run.columns else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import re
 from collections import Counter
@@ -35,9 +36,9 @@ ABSOLUTE = re.compile(r"(?<!\S)/\S*/([^\s/]+)")
 """A word that is an absolute path; the group is its last part."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Cell:
-    """One run of the grid."""
+    """One run of the grid; told apart from others by identity."""
 
     method: str
     task: str
@@ -47,12 +48,17 @@ class Cell:
     path: Path
     config: Config
     """as the study declares it"""
+    iterations: int
+    """those to be made: all of them, unless the study pauses its runs before"""
     error: str | None = None
 
     @property
     def key(self) -> Key:
         """Method, task and seed."""
         return self.method, self.task, self.seed
+
+    def __str__(self) -> str:
+        return f"{self.task} · {self.method} · seed {self.seed}"
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,7 @@ class StudyResults:
     def evaluations(self, cell: Cell) -> list[dict[str, str]]:
         """Return the rows of a run's evaluations."""
         run = self._packed(cell)
-        return read_evaluations(cell.path) if run is None else list(run.evaluations)
+        return read_evaluations(cell.path) if run is None else run.evaluations
 
     def recorded_config(self, cell: Cell) -> Config | None:
         """Return the configuration that the run itself recorded, or None where there is no run."""
@@ -107,7 +113,7 @@ class StudyResults:
     def starts(self, cell: Cell) -> list[dict[str, Any]]:
         """Return what each process that worked on the run said of itself and its machine."""
         run = self._packed(cell)
-        return read_starts(cell.path) if run is None else list(run.starts)
+        return read_starts(cell.path) if run is None else run.starts
 
     def energy(self, cell: Cell) -> dict[str, Any] | None:
         """Return the run's measured energy, or None where it was not measured."""
@@ -130,33 +136,30 @@ def load_results(directory: Path) -> StudyResults:
         raise ValueError(
             f"{directory} is not a study's folder: it has no study.toml; start one with: adept study NAME --out DIR"
         )
-    text = read_text(file)
-    return results_of(parse_study(text, str(file)), directory)
+    return results_of(parse_study(read_text(file), str(file)), directory)
 
 
-def results_of(study: Study, directory: Path) -> StudyResults:
-    """Return the cells of a study as they stand in a folder."""
-    packed = read_pack(directory / FILE) if (directory / FILE).exists() else {}
+def results_of(study: Study, directory: Path | None) -> StudyResults:
+    """Return the cells of a study as they stand in a folder; without one, nothing has been run."""
+    folder = directory or Path(study.name)
+    packed = read_pack(folder / FILE) if directory and (folder / FILE).exists() else {}
     cells = []
-    for seed in study.seeds:
-        for task in study.tasks:
-            for method in study.methods:
-                path = cell_path(directory, method.name, task, seed)
-                key = (method.name, task, seed)
-                status = read_status(path)
-                if not (path / "config.json").exists() and key in packed:
-                    status = packed[key].status
-                config = study.config(*key)
-                state = state_of(status, None if study.until is None else study.iterations(task))
-                cells.append(Cell(*key, state, path, config, status.get("error") if state == "failed" else None))
-    return StudyResults(study, directory, tuple(cells), packed)
+    for seed, task, method in itertools.product(study.seeds, study.tasks, study.methods):
+        key = (method.name, task, seed)
+        path, config, iterations = cell_path(folder, *key), study.config(*key), study.iterations(task)
+        status = read_status(path) if directory else {"state": "missing"}
+        if key in packed and not (path / "config.json").exists():
+            status = packed[key].status
+        state = state_of(status, iterations, config)
+        error = status.get("error") if state == "failed" else None
+        cells.append(Cell(*key, state, path, config, iterations, error))
+    return StudyResults(study, folder, tuple(cells), packed)
 
 
-def state_of(status: Mapping[str, Any], pause: int | None) -> str:
-    """Return a cell's state: a run that has been paused at the iteration where the study pauses it is done."""
-    if pause is not None and status["state"] == "interrupted" and status.get("iteration", 0) >= pause:
-        return "done"
-    return str(status["state"])
+def state_of(status: Mapping[str, Any], iterations: int, config: Config) -> str:
+    """Return a cell's state: a run is done, too, where the study pauses it, after fewer iterations than it has."""
+    paused = status["state"] == "interrupted" and status.get("iteration", 0) >= iterations
+    return "done" if paused and iterations < config.iterations else str(status["state"])
 
 
 def undeclared_differences(results: StudyResults) -> list[Difference]:
@@ -164,18 +167,17 @@ def undeclared_differences(results: StudyResults) -> list[Difference]:
 
     A run is also compared with what the study declares for its cell.
     """
+    study, declaration = results.study, results.directory / "study.toml"
     groups: dict[tuple[str, int], dict[str, tuple[Cell, dict[str, Any]]]] = {}
     for cell in results.cells:
         if (config := results.recorded_config(cell)) is not None:
             groups.setdefault((cell.task, cell.seed), {})[cell.method] = cell, config.to_dict()
     found = []
     for recorded in groups.values():
-        first, reference = recorded.get(results.study.baseline, next(iter(recorded.values())))
+        first, reference = recorded.get(study.baseline, next(iter(recorded.values())))
         for cell, values in recorded.values():
-            for against, other, allowed in (
-                (first.path, reference, results.study.differs),
-                (results.directory / "study.toml", cell.config.to_dict(), ()),
-            ):
+            declared = cell.config.to_dict()
+            for against, other, allowed in ((first.path, reference, study.differs), (declaration, declared, ())):
                 found += [
                     Difference(key, values.get(key), other.get(key), cell.path, against)
                     for key in different_keys(values, other)
@@ -192,30 +194,17 @@ def pack(directory: Path) -> Path:
     results = load_results(directory)
     runs = []
     for cell in results.cells:
-        if cell.state == "missing":
-            continue
-        old = results.packed.get(cell.key)
-        if not (cell.path / "config.json").exists():
-            assert old is not None
-            runs.append(old)
-            continue
-        status = read_status(cell.path)
-        if status["state"] == "running":
-            raise ValueError(f"{cell.path} is being written; stop the study before packing it")
-        config = results.recorded_config(cell)
-        assert config is not None
-        runs.append(
-            PackedRun(
-                *cell.key, status, json.loads(config.to_json()), results.evaluations(cell),
-                results.starts(cell), results.energy(cell), results.curve(cell),
-            )
-        )  # fmt: skip
-    path = directory / FILE
-    write_pack(path, [_portable(run) for run in runs])
-    return path
-
-
-def _portable(run: PackedRun) -> PackedRun:
-    """Return a run whose commands name files and folders without their place, which means nothing elsewhere."""
-    starts = [{**start, "command": ABSOLUTE.sub(r"\1", start.get("command", ""))} for start in run.starts]
-    return dataclasses.replace(run, starts=starts)
+        if (run := results._packed(cell)) is None and cell.state != "missing":
+            status, config = read_status(cell.path), read_config(cell.path)
+            if status["state"] == "running":
+                raise ValueError(f"{cell.path} is being written; stop the study before packing it")
+            run = PackedRun(
+                *cell.key, status, json.loads(config.to_json()), results.evaluations(cell), results.starts(cell),
+                results.energy(cell), results.curve(cell),
+            )  # fmt: skip
+        if run is not None:
+            # Commands name files and folders without their place, which means nothing elsewhere.
+            starts = [{**start, "command": ABSOLUTE.sub(r"\1", start.get("command", ""))} for start in run.starts]
+            runs.append(dataclasses.replace(run, starts=starts))
+    write_pack(directory / FILE, runs)
+    return directory / FILE

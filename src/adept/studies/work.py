@@ -9,31 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from adept.config import Config, Execution
-from adept.runs.energy import EnergyMeter
+from adept.config import Execution
+from adept.runs.energy import measured_energy
 from adept.runs.imports import import_trusted, named_code
 from adept.runs.records import CHECKPOINT_SECONDS, RunFolder, read_status
 from adept.runs.safe_io import LARGEST_TABLE, open_foreign
+from adept.studies.results import Cell, state_of
 
 PATIENCE_SECONDS = 60.0
 """How long a run held by another process is waited for: one whose driver or node was lost lets go soon."""
-
-
-@dataclass(frozen=True, eq=False)
-class Job:
-    """One cell to be run; a driver tells jobs apart by identity."""
-
-    method: str
-    task: str
-    seed: int
-    path: Path
-    config: Config
-    until: int | None
-    iterations: int
-    """iterations to be reached"""
-
-    def __str__(self) -> str:
-        return f"{self.task} · {self.method} · seed {self.seed}"
 
 
 @dataclass(frozen=True)
@@ -53,40 +37,33 @@ class Settings:
     """the command that started the study, for the records"""
 
 
-def run_job(job: Job, settings: Settings, on_record: Callable[[Any], None] | None = None) -> str:
+def run_cell(cell: Cell, settings: Settings, on_record: Callable[[], None] = lambda: None) -> str:
     """Start or continue a cell's run, and return the state that it ends in."""
     from adept.runs.runner import run_one  # here, so that a driver needs no PyTorch to list or monitor cells
 
-    import_trusted(named_code(job.config), settings.trust, f"the study's {job}", settings.folder)
-    wait_until_free(job.path)
+    import_trusted(named_code(cell.config), settings.trust, f"the study's {cell}", settings.folder)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while read_status(cell.path)["state"] == "running" and time.monotonic() < deadline:
+        time.sleep(0.2)
     if settings.command:
         sys.argv = list(settings.command)
-    with EnergyMeter(job.path, enabled=settings.energy) as meter:
+    with measured_energy(cell.path, enabled=settings.energy) as tick:
 
         def record(row: Any) -> None:
-            meter.tick()
-            if on_record is not None:
-                on_record(row)
+            tick()
+            on_record()
 
         summary = run_one(
-            job.config, job.path, settings.execution, on_record=record,
-            checkpoint_seconds=settings.checkpoint_seconds, until=job.until, test_episodes=settings.test_episodes,
+            cell.config, cell.path, settings.execution, on_record=record, test_episodes=settings.test_episodes,
+            checkpoint_seconds=settings.checkpoint_seconds, until=cell.iterations * cell.config.batch_size,
         )  # fmt: skip
-    paused = job.until is not None and summary.get("iteration", 0) >= job.iterations
-    return "done" if paused else str(summary["state"])
+    return state_of(summary, cell.iterations, cell.config)
 
 
-def wait_until_free(path: Path) -> None:
-    """Wait while another process holds the run, up to some patience."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while read_status(path)["state"] == "running" and time.monotonic() < deadline:
-        time.sleep(0.2)
-
-
-def mark_failed(job: Job, error: str) -> None:
+def mark_failed(cell: Cell, error: str) -> None:
     """Write the error into the run's status, unless the folder is another run's or another process holds it."""
     try:
-        folder = RunFolder(job.path, job.config)
+        folder = RunFolder(cell.path, cell.config)
     except ValueError:
         return
     try:

@@ -14,7 +14,8 @@ from typing import Any
 
 from adept.runs.imports import outside_current_folder
 from adept.studies.engines import TICK_SECONDS, Event
-from adept.studies.work import Job, Settings, mark_failed, run_job
+from adept.studies.results import Cell
+from adept.studies.work import Settings, mark_failed, run_cell
 from adept.terminal import set_up_streams, warn
 
 STOP_SECONDS = 600.0
@@ -27,61 +28,56 @@ class LocalEngine:
     here = True
 
     def __init__(self, workers: int = 2, retries: int = 2) -> None:
-        if workers < 1:
-            raise ValueError(f"workers must be a whole number ≥ 1, got {workers!r}")
-        if retries < 0:
-            raise ValueError(f"retries must be a whole number ≥ 0, got {retries!r}")
+        for name, value, least in (("workers", workers, 1), ("retries", retries, 0)):
+            if value < least:
+                raise ValueError(f"{name} must be a whole number ≥ {least}, got {value!r}")
         self._workers, self._retries = workers, retries
         self.description = f"{workers} local process{'es' if workers > 1 else ''}"
 
-    def run(self, jobs: Sequence[Job], settings: Settings) -> Iterator[Event | None]:
+    def run(self, cells: Sequence[Cell], settings: Settings) -> Iterator[Event | None]:
         """Yield events as they come; closing the iterator stops the workers, which save their runs first."""
-        queue = deque((job, 0) for job in jobs)
+        queue = deque((cell, 0) for cell in cells)
         workers: list[Worker] = []
         try:
-            while queue or any(worker.job for worker in workers):
-                yield from self._assign(queue, workers, settings)
-                busy = {worker.connection: worker for worker in workers if worker.job}
+            while queue or any(worker.cell for worker in workers):
+                free = [worker for worker in workers if worker.cell is None]
+                while queue and (free or len(workers) < self._workers):
+                    if not free:
+                        free.append(Worker(settings))
+                        workers += free
+                    cell, attempt = queue.popleft()
+                    free.pop(0).give(cell, attempt)
+                    if attempt == 0:
+                        yield Event("started", cell)
+                busy = {worker.connection: worker for worker in workers if worker.cell}
                 for connection in wait(list(busy), timeout=TICK_SECONDS):
                     yield self._finished(busy[connection], queue, workers)  # type: ignore[index]
                 yield None
         finally:
             stop(workers)
 
-    def _assign(
-        self, queue: deque[tuple[Job, int]], workers: list[Worker], settings: Settings
-    ) -> Iterator[Event | None]:
-        while queue:
-            worker = next((worker for worker in workers if worker.job is None), None)
-            if worker is None:
-                if len(workers) >= self._workers:
-                    return
-                worker = Worker(settings)
-                workers.append(worker)
-            job, attempt = queue.popleft()
-            worker.give(job, attempt)
-            if attempt == 0:
-                yield Event("started", job)
-
-    def _finished(self, worker: Worker, queue: deque[tuple[Job, int]], workers: list[Worker]) -> Event:
-        """Take a worker's answer, or note its death; queue the job again where attempts are left."""
-        assert worker.job is not None
-        job, attempt = worker.job, worker.attempt
-        worker.job = None
+    def _finished(self, worker: Worker, queue: deque[tuple[Cell, int]], workers: list[Worker]) -> Event:
+        """Take a worker's answer, or note its death; queue the cell again where attempts are left."""
+        assert worker.cell is not None
+        cell, attempt = worker.cell, worker.attempt
+        worker.cell = None
         try:
             state, error = worker.connection.recv()
         except (EOFError, OSError):
             workers.remove(worker)
-            state, error = "failed", worker.cause_of_death()
+            worker.process.join()
+            code = worker.process.exitcode or 0
+            how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"
+            state, error = "failed", f"worker {how}"
         if state != "failed":
-            return Event(state, job)
+            return Event(state, cell)
         if attempt < self._retries:
-            queue.append((job, attempt + 1))
-            return Event("retried", job, error)
+            queue.append((cell, attempt + 1))
+            return Event("retried", cell, error)
         if attempt:
             error = f"{error} (attempt {attempt + 1} of {self._retries + 1})"
-        mark_failed(job, error)
-        return Event("failed", job, error)
+        mark_failed(cell, error)
+        return Event("failed", cell, error)
 
 
 class Worker:
@@ -94,30 +90,23 @@ class Worker:
         with outside_current_folder():
             self.process.start()
         theirs.close()
-        self.job: Job | None = None
+        self.cell: Cell | None = None
         self.attempt = 0
 
-    def give(self, job: Job, attempt: int) -> None:
-        """Hand over a job; a worker that has just died is noticed when its answer is read."""
-        self.job, self.attempt = job, attempt
+    def give(self, cell: Cell, attempt: int) -> None:
+        """Hand over a cell; a worker that has just died is noticed when its answer is read."""
+        self.cell, self.attempt = cell, attempt
         with contextlib.suppress(OSError):
-            self.connection.send(job)
-
-    def cause_of_death(self) -> str:
-        """Return how the process ended."""
-        self.process.join()
-        code = self.process.exitcode or 0
-        return f"worker was killed by {signal.Signals(-code).name}" if code < 0 else f"worker exited with {code}"
+            self.connection.send(cell)
 
 
 def stop(workers: Sequence[Worker]) -> None:
     """Ask the workers to finish their iteration, save and end; asked again meanwhile, end them at once."""
-    busy = [worker for worker in workers if worker.job is not None]
-    if busy:
+    if any(worker.cell for worker in workers):
         warn("stopping: runs finish their iteration and save; press Ctrl-C again to stop at once")
     try:
         for worker in workers:
-            if worker.job is not None:
+            if worker.cell is not None:
                 worker.process.terminate()
             worker.connection.close()
         for worker in workers:
@@ -129,17 +118,17 @@ def stop(workers: Sequence[Worker]) -> None:
 
 
 def _work(connection: Connection[Any, Any], settings: Settings) -> None:
-    """Run jobs as they come, until there are no more or the driver is gone."""
+    """Run cells as they come, until there are no more or the driver is gone."""
     set_up_streams()
     os.setpgid(0, 0)  # a Ctrl-C in the terminal is for the driver, which then asks us to stop
     while True:
         try:
-            job: Job = connection.recv()
+            cell: Cell = connection.recv()
         except (EOFError, OSError):
             return
         answer: tuple[str, str | None]
         try:
-            answer = (run_job(job, settings, on_record=_stop_if_orphaned), None)
+            answer = (run_cell(cell, settings, on_record=_stop_if_orphaned), None)
         except KeyboardInterrupt:
             answer = ("interrupted", None)
         except Exception as error:
@@ -150,7 +139,7 @@ def _work(connection: Connection[Any, Any], settings: Settings) -> None:
             return
 
 
-def _stop_if_orphaned(record: Any) -> None:
+def _stop_if_orphaned() -> None:
     """Save and stop where the driver has been killed, so that the next one finds the run free."""
     parent = multiprocessing.parent_process()
     if parent is not None and not parent.is_alive():

@@ -18,7 +18,8 @@ from adept.runs.imports import outside_current_folder
 from adept.runs.records import read_status
 from adept.runs.safe_io import gist
 from adept.studies.engines import TICK_SECONDS, Event
-from adept.studies.work import Job, Settings, mark_failed, run_job
+from adept.studies.results import Cell
+from adept.studies.work import Settings, mark_failed, run_cell
 
 LOOK_SECONDS = 3.0
 """How often the shared folder is looked at for runs that have begun."""
@@ -37,13 +38,8 @@ class RayEngine:
     def __init__(
         self, address: str | None = None, *, workers: int = 2, cpus: float = 1.0, gpus: float = 0.0, retries: int = 2
     ) -> None:
-        for name, value, least in (
-            ("workers", workers, 1),
-            ("cpus", cpus, 0),
-            ("gpus", gpus, 0),
-            ("retries", retries, 0),
-        ):
-            if value < least:
+        for name, value in {"workers": workers, "cpus": cpus, "gpus": gpus, "retries": retries}.items():
+            if value < (least := int(name == "workers")):
                 raise ValueError(f"{name} must be ≥ {least}, got {value!r}")
         self._ray: Any = require("ray", "ray")
         self._address, self._workers = address, workers
@@ -52,7 +48,7 @@ class RayEngine:
         place = f"the Ray cluster at {address}" if address else f"a local Ray cluster of {workers} workers"
         self.description = f"{place}, {cpus:g} CPU and {gpus:g} GPU per run"
 
-    def run(self, jobs: Sequence[Job], settings: Settings) -> Iterator[Event | None]:
+    def run(self, cells: Sequence[Cell], settings: Settings) -> Iterator[Event | None]:
         """Yield events as they come; closing the iterator cancels the tasks, which save their runs first."""
         ray = self._ray
         ours = not ray.is_initialized()
@@ -60,11 +56,15 @@ class RayEngine:
             self._connect()
         options = {**self._resources, "max_retries": self._retries, "retry_exceptions": True}
         task = ray.remote(**options)(run_in_folder)
-        pending = {task.remote(job, settings): job for job in jobs}
+        pending = {task.remote(cell, settings): cell for cell in cells}
         try:
             yield from self._monitor(pending)
         finally:
-            self._cancel(pending)
+            # Interrupt the tasks under way as Ctrl-C would, and wait until they have saved.
+            for reference in pending:
+                ray.cancel(reference, force=False)
+            if pending:
+                ray.wait(list(pending), num_returns=len(pending), timeout=STOP_SECONDS)
             if ours:
                 ray.shutdown()
 
@@ -92,49 +92,42 @@ class RayEngine:
             self._ray.shutdown()
             raise ValueError(f"this version of Ray listens at {own}; start a cluster yourself, and give its --address")
 
-    def _monitor(self, pending: dict[Any, Job]) -> Iterator[Event | None]:
+    def _monitor(self, pending: dict[Any, Cell]) -> Iterator[Event | None]:
         waiting, looked = set(pending.values()), 0.0
         while pending:
             ready, _ = self._ray.wait(list(pending), num_returns=1, timeout=TICK_SECONDS)
             for reference in ready:
-                job = pending.pop(reference)
-                if job in waiting:
-                    waiting.discard(job)
-                    yield Event("started", job)
-                yield self._result(reference, job)
+                cell = pending.pop(reference)
+                if cell in waiting:
+                    waiting.discard(cell)
+                    yield Event("started", cell)
+                yield self._result(reference, cell)
             if time.monotonic() - looked >= LOOK_SECONDS:
                 looked = time.monotonic()
-                for job in [job for job in waiting if read_status(job.path)["state"] == "running"]:
-                    waiting.discard(job)
-                    yield Event("started", job)
+                for cell in [cell for cell in waiting if read_status(cell.path)["state"] == "running"]:
+                    waiting.discard(cell)
+                    yield Event("started", cell)
             yield None
 
-    def _result(self, reference: Any, job: Job) -> Event:
+    def _result(self, reference: Any, cell: Cell) -> Event:
         errors = self._ray.exceptions
         try:
-            return Event(self._ray.get(reference), job)
+            return Event(self._ray.get(reference), cell)
         except errors.TaskCancelledError:
-            return Event("interrupted", job)
+            return Event("interrupted", cell)
         except errors.RayTaskError as error:
             text = f"{type(error.cause).__name__}: {error.cause}"
         except errors.RayError as error:
             text = f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
-        mark_failed(job, text)
-        return Event("failed", job, text)
-
-    def _cancel(self, pending: dict[Any, Job]) -> None:
-        """Interrupt the tasks under way as Ctrl-C would, and wait until they have saved."""
-        for reference in pending:
-            self._ray.cancel(reference, force=False)
-        if pending:
-            self._ray.wait(list(pending), num_returns=len(pending), timeout=STOP_SECONDS)
+        mark_failed(cell, text)
+        return Event("failed", cell, text)
 
 
-def run_in_folder(job: Job, settings: Settings) -> str:
+def run_in_folder(cell: Cell, settings: Settings) -> str:
     """Carry out a task; Ray's workers stand in another folder, so that they import nothing from that of the command."""
     with contextlib.suppress(OSError):  # a node may not have it
         os.chdir(settings.folder)
-    return run_job(job, settings)
+    return run_cell(cell, settings)
 
 
 def require_reachable(address: str | None) -> None:
