@@ -7,6 +7,7 @@ gives the same cases; a fault's message tells the case.
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import sys
 import tempfile
@@ -26,13 +27,10 @@ def parts(campaign: Campaign, share: float) -> dict[str, Callable[[], None]]:
     def times(count: int) -> int:
         return max(1, round(count * share))
 
-    shared: list[Path] = []
-
+    @functools.cache
     def study() -> Path:
         """Return the tiny study, made when it is first needed."""
-        if not shared:
-            shared.append(files.make_study(campaign.folder / "study"))
-        return shared[0]
+        return files.make_study(campaign.folder / "study")
 
     found: dict[str, Callable[[], None]] = {
         "lines": lambda: lines.mistakes(campaign, times(120)),
@@ -46,21 +44,8 @@ def parts(campaign: Campaign, share: float) -> dict[str, Callable[[], None]]:
         "failures": lambda: kills.resume_after_failure(campaign),
         "looking": lambda: kills.look_while_starting(campaign, study(), times(10)),
     }
-    for name, config in kills.families().items():
-        found[f"kills: {name}"] = lambda name=name, config=config: kills.kill_family(  # type: ignore[misc]
-            campaign, name, config, times(6)
-        )
-    return found
-
-
-def carry_out(campaign: Campaign, share: float, wanted: list[str], say: Callable[[str], None]) -> None:
-    """Run the parts asked for, or all of them, one after the other."""
-    for name, part in parts(campaign, share).items():
-        if wanted and not any(name.startswith(each) for each in wanted):
-            continue
-        before, started = campaign.cases, time.monotonic()
-        part()
-        say(f"{name:<36}{campaign.cases - before:>6} cases {time.monotonic() - started:>7.1f} s")
+    killed = {name: (campaign, name, config, times(6)) for name, config in kills.families().items()}
+    return found | {f"kills: {name}": functools.partial(kills.kill_family, *each) for name, each in killed.items()}
 
 
 def main(arguments: list[str]) -> int:
@@ -75,7 +60,12 @@ def main(arguments: list[str]) -> int:
         os.chdir(folder)
         campaign = Campaign(Path(folder), options.seed, go_on=options.go_on)
         try:
-            carry_out(campaign, options.share, options.parts, lambda text: print(text, flush=True))
+            for name, part in parts(campaign, options.share).items():
+                if not options.parts or name.startswith(tuple(options.parts)):
+                    before, started = campaign.cases, time.monotonic()
+                    part()
+                    took = time.monotonic() - started
+                    print(f"{name:<36}{campaign.cases - before:>6} cases {took:>7.1f} s", flush=True)
         except Fault as fault:
             print(f"FAULT after {campaign.cases} cases: {fault}", file=sys.stderr)
             return 1

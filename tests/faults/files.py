@@ -10,7 +10,6 @@ from pathlib import Path
 
 from adept.report import ReportOptions, build_report
 from adept.report.loading import load_comparison
-from adept.runs.records import run_path
 from adept.runs.runner import run_one
 from adept.studies.results import load_results, pack
 from tests.faults import mutations
@@ -261,18 +260,11 @@ def events(campaign: Campaign, count: int) -> None:
         restore(file, pristine)
 
 
-def trained(campaign: Campaign) -> Path:
-    """Return a finished run of the command line."""
-    config = small("gymnasium/CartPole-v1", iterations=2)
-    path = run_path(campaign.folder / "runs", config)
-    run(config, path)
-    return path
-
-
 def played(campaign: Campaign, count: int) -> None:
     """`eval` of runs with mutated configurations and checkpoints: an answer or one line."""
     rng = campaign.rng("played")
-    pristine = trained(campaign)
+    pristine = campaign.folder / "trained"
+    run(small("gymnasium/CartPole-v1", iterations=2), pristine)
     for _ in range(count):
         path = campaign.folder / "played"
         shutil.rmtree(path, ignore_errors=True)

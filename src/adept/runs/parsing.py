@@ -107,7 +107,7 @@ def check_fields(cls: type[Any], values: Mapping[str, Any], where: str) -> None:
 
 
 @functools.cache
-def _fields(cls: type[Any]) -> dict[str, Any]:
+def _fields(cls: Any) -> dict[str, Any]:
     """Return the shape of a dataclass's values; to evaluate its annotations takes longer than to read a run."""
     hints = typing.get_type_hints(cls)
     return {f"{entry.name}?": hints[entry.name] for entry in dataclasses.fields(cls)}
