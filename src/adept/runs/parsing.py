@@ -101,7 +101,7 @@ def fit(value: Any, shape: Any, where: str) -> None:
         _require(any(_is(value, kind) for kind in kinds), where, names, value)
 
 
-def check_fields(cls: type[Any], values: Mapping[str, Any], where: str) -> None:
+def check_fields(cls: type, values: Mapping[str, Any], where: str) -> None:
     """Check values against the types that a dataclass declares for its fields; unknown names are let through."""
     fit(values, _fields(cls), where)
 
