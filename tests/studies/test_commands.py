@@ -9,9 +9,9 @@ import pytest
 
 from adept.commands import flops as flops_command
 from adept.commands import study as commands
-from adept.envs import BACKENDS
-from adept.flops import forward_flops
-from adept.networks import Categorical, SmallImpalaNetwork
+from adept.envs import BACKENDS, Discrete
+from adept.flops import pass_flops
+from adept.networks import make_network
 from adept.presets import preset
 from adept.runs.energy import measured_energy
 from adept.runs.runner import run_one
@@ -76,7 +76,8 @@ def test_a_rough_rate_follows_the_networks_flops():
     config = preset("procgen/bigfish", scheduler="fixed")
     whole, small = rate_for(config, {}), rate_for(replace(config, network="impala-small"), {})
     assert (whole.sampling, whole.update) == pytest.approx((1000e-6, 2300e-6))
-    share = forward_flops(SmallImpalaNetwork((3, 64, 64), Categorical(15)), (3, 64, 64)) / 61_218_816
+    network = make_network("impala-small", (3, 64, 64), Discrete(15), 0)
+    share = pass_flops(network, (3, 64, 64))[0] / 61_218_816
     assert 0.1 < share < 0.25
     assert small.update == pytest.approx(2300e-6 * share)
     assert small.sampling == pytest.approx((1000 - 2300 / 3 * (1 - share)) * 1e-6)
