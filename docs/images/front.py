@@ -70,7 +70,7 @@ def hindsight(axis: Axes) -> None:
     axis.set(
         ylim=(0, 105), xlabel="learning rate that PPO starts from", ylabel="score, % of the best fixed start (IQM)"
     )
-    axis.set_title("Hindsight: ten tasks", fontsize=10)
+    axis.set_title("Hindsight: 10 tasks, 3 seeds", fontsize=10)
     axis.legend(fontsize=8, loc="lower center")
 
 

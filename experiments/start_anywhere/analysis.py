@@ -230,6 +230,19 @@ def summary_table(runs: Runs, labels: Mapping[str, str]) -> str:
     return "\n".join(lines)
 
 
+def task_table(runs: Runs, labels: Mapping[str, str]) -> str:
+    """Return by task the mean over starts and the worst start of every method, in means over seeds, as Markdown."""
+    methods = list(curves(runs))
+    normal = runs.normalized()
+    found = [normal[runs.methods.index(method)][..., runs.complete(method)].mean(-1) for method in methods]
+    lines = [f"| task | {' | '.join(labels.get(method, method) for method in methods)} |",
+             "| --- |" + " ---: |" * len(methods)]  # fmt: skip
+    for place, task in enumerate(runs.tasks):
+        cells = (f"{100 * table[:, place].mean():.0f} % ({100 * table[:, place].min():.0f} %)" for table in found)
+        lines.append(f"| {task.split('/')[1]} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def answers(runs: Runs) -> list[tuple[str, str, str]]:
     """Return the goals of the study's file, what was measured, and whether it was reached; one seed does not judge."""
     found = curves(runs)
@@ -354,8 +367,11 @@ def page() -> str:
         f"are over seeds, then over tasks and seeds. {declared(runs, untrained_scores(results), labels)}",
         curve_table(runs, labels),
         summary_table(runs, labels),
+        *([f"| goal | measured | |\n| --- | --- | --- |\n{goals}"] if goals else []),
+        "By task, the mean over starts and in brackets the worst start:",
+        task_table(runs, labels),
     ]
-    return "\n\n".join([*parts, f"| goal | measured | |\n| --- | --- | --- |\n{goals}"] if goals else parts)
+    return "\n\n".join(parts)
 
 
 BLOCKS = {"start-anywhere": block, "start-anywhere-page": page}
