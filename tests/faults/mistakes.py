@@ -45,7 +45,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     ([*TRAIN, "--scheduler", "nowhere:Nothing"], "cannot import 'nowhere'"),
     ([*TRAIN, "--scheduler", "math:sqrt"], "must be a complete subclass"),
     ([*TRAIN, "--scheduler", "fixed", "--arms", "3", "2"], "takes --epochs, not --arms"),
-    ([*TRAIN, "--epochs", "0"], "--epochs must be a whole number ≥ 1, got 0"),
+    ([*TRAIN, "--scheduler", "fixed", "--epochs", "0"], "--epochs must be a whole number ≥ 1, got 0"),
     ([*TRAIN, "--scheduler-options", "window"], "pairs of a name and a value"),
     ([*TRAIN, "--scheduler-options", "windoww", "3"], "did you mean 'window'"),
     ([*TRAIN, "--window", "0"], "window must be"),

@@ -28,7 +28,7 @@ def test_a_rule_takes_the_place_of_the_kl_rule_and_a_bandit_leaves_it(tmp_path):
 def test_whole_environments_of_a_recurrent_policy_are_left_out(tmp_path):
     run = RslRl(tmp_path, "recurrent", None, rows=2 * STEPS)
     run.run(2)
-    assert run.feedback[-1].rows == 2 * STEPS
+    assert run.evaluated[-1] == 2 * STEPS
     assert run.feedback[-1].slope.known
 
 

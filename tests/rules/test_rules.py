@@ -204,7 +204,7 @@ def test_arms_of_the_host_are_for_a_scheduler_that_names_none():
         ({"name": "hindsight", "dare": "samples"}, "unknown option of rule 'hindsight': 'dare'"),
         ({"name": "ucb", "windo": 3}, "unknown option of scheduler 'ucb': 'windo'.*did you mean 'window'"),
         (UCB(["a", "b"]), "a number of epochs must be a whole number"),
-        ({"name": "ucb", "arms": []}, "arms must be one or more distinct"),
+        ({"name": "ucb", "arms": []}, "arms must be a list of one or more distinct"),
         (7, "a rule is a Rule, a Scheduler, a name"),
         (b"ucb", "a rule is a Rule, a Scheduler, a name"),
         ({1: 2}, "a rule is a Rule, a Scheduler, a name"),

@@ -30,7 +30,7 @@ class Host:
         np.random.seed(2)  # noqa: NPY002 (some shuffle with it)
         self.folder, self.variant, self.scheduled, self.updates = folder, variant, scheduled, updates
         self.settings = settings or {}
-        self.rates, self.feedback, self.held = [], [], []
+        self.rates, self.feedback, self.evaluated, self.held = [], [], [], []
         self.build()
         if given is not PLAIN:
             self.attach(given, **{"verbose": 0, **options})
@@ -45,6 +45,8 @@ class Host:
             self.rates.append([])
             settings = step(*args, **kwargs)
             self.feedback.append(engine.feedback)
+            rows = args[0] if args else kwargs.get("rows")
+            self.evaluated.append(0 if rows is None else int(np.prod(np.shape(rows.advantages))))
             return settings
 
         def ended(*args, **kwargs):

@@ -116,7 +116,7 @@ def draw_points(pen: Pen, panels: Mapping[str, Points], width: float, height: fl
         axes.set_xlim(0, 1.08 * max(at for at, _ in found.values()))
         axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
         axes.locator_params(axis="x", nbins=5)
-        axes.set_title(pen.analysis.comparison.short.get(task, ""))
+        axes.set_title(pen.analysis.comparison.short.get(task, ""), loc="left")
     return figure
 
 
