@@ -52,9 +52,9 @@ def test_a_dry_run_runs_nothing_and_says_where_its_rates_are_from(tmp_path, caps
     assert result["total"]["runs"] == 16
     cell = result["cells"][0]
     # 48 iterations: (128+1)·16 forward passes of 64 kFLOPs, then 4 epochs of 2048 rows, three passes' worth each.
-    # Monitoring: two passes for the slope, six for gains (the start, epochs 1 and 2, three lengths) and one of the critic.
-    # An iteration makes 128 + 3·4·(8 + 1) + 12 = 248 calls, so that 9·5 calls are a twentieth of those of four: 11 of 47
-    # updates are measured, on as many rows as cost a twentieth of the passes of four iterations: 4·1332/9 = 592.
+    # Monitoring: two passes for the slope, six for gains (the start, epochs 1 and 2, three lengths), one of the critic.
+    # An iteration makes 128 + 3·4·(8 + 1) + 12 = 248 calls. Nine passes are 45 calls, a twentieth of those of four
+    # iterations: 11 of 47 updates are measured, on rows for a twentieth of four iterations' passes: 4·1332/9 = 592.
     assert cell["flops"] == pytest.approx(48 * (129 * 16 + 3 * 2048 * 4) * 64_000 + 11 * 9 * 592 * 64_000, rel=1e-12)
     sampling, update = BACKENDS["minigrid"].microseconds[1]
     assert cell["seconds"] == pytest.approx(48 * 2048 * (sampling + 4 * update) * 1e-6)
