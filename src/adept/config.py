@@ -35,7 +35,7 @@ BOUNDS: tuple[tuple[str, Callable[[Any], bool], tuple[str, ...]], ...] = (
 )  # fmt: skip
 """What a number must be, whether a value is that, and the keys that it holds for."""
 RewardSource = Literal["gae-return", "episode-return"]
-NetworkName = Literal["auto", "impala", "impala-small", "impala-small-bf16", "nature", "minigrid", "mlp"]
+NetworkName = Literal["auto", "impala", "impala-small", "nature", "minigrid", "mlp"]
 DEFAULT_ARMS = (4, 2, 1)
 """Arms of a bandit without a preset; the first is the K of everything else."""
 FORMER_KEYS = {"watch": "monitor", "watch_every": "monitor_every", "watch_rows": "monitor_rows"}

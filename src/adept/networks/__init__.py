@@ -30,7 +30,6 @@ __all__ = [
 NETWORKS: dict[str, Callable[[tuple[int, ...], ActionDistribution], ActorCritic]] = {
     "impala": images.ImpalaNetwork,
     "impala-small": images.SmallImpalaNetwork,
-    "impala-small-bf16": images.Bfloat16ImpalaNetwork,
     "nature": images.NatureNetwork,
     "minigrid": images.MiniGridNetwork,
     "mlp": MlpNetwork,
