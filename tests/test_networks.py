@@ -18,8 +18,8 @@ def test_sizes_counted_by_hand() -> None:
     # IMPALA on 3×64×64: per block conv(in→c)+4 conv(c→c), then 2048→256 and heads 256→15 and 256→1.
     impala = sum((i * 9 + 1) * c + 4 * (c * 9 + 1) * c for i, c in ((3, 16), (16, 32), (32, 32)))
     assert parameters("impala", (3, 64, 64)) == impala + 2049 * 256 + 257 * 16
-    # A convolution 8/4 to 16, one to 32, and two in each residual part: 64 → 16 → 8 places a side.
-    small = (3 * 64 + 1) * 16 + 2 * (16 * 9 + 1) * 16 + (16 * 9 + 1) * 32 + 2 * (32 * 9 + 1) * 32
+    # A convolution 4/2 to 16, one to 32, and two in each residual part: 64 → 32 → 16 → 8 places a side.
+    small = (3 * 16 + 1) * 16 + 2 * (16 * 9 + 1) * 16 + (16 * 9 + 1) * 32 + 2 * (32 * 9 + 1) * 32
     assert parameters("impala-small", (3, 64, 64)) == small + 2049 * 256 + 257 * 16
     # Nature's on 4×84×84: 84 → 20 → 9 → 7 places a side, then 3136→512 and heads 512→6 and 512→1.
     nature = (4 * 64 + 1) * 32 + (32 * 16 + 1) * 64 + (64 * 9 + 1) * 64 + 3137 * 512 + 513 * 7

@@ -57,8 +57,9 @@ class ImpalaNetwork(ImageNetwork):
 class SmallImpalaNetwork(ImageNetwork):
     """For CPUs: a strided convolution, then IMPALA's residual parts where images are small. Ours, not the paper's.
 
-    Conv 8/4 to 16, a residual part, conv 3/2 to 32, a residual part, then 256. A row of 64×64 pixels costs 4.0 M
-    multiplications instead of 30 M, with as many channels in its convolutions as processors need to be fast.
+    Conv 4/2 to 16, max-pool 3/2, a residual part, conv 3×3 to 32, max-pool 3/2, a residual part, then 256. A row of
+    64×64 pixels costs 4.9 M multiplications instead of 30 M, with as many channels in its convolutions as processors
+    need to be fast. With a convolution 8/4 instead it is a sixth faster and learns StarPilot more slowly.
     """
 
     rows_at_once = 128
@@ -67,10 +68,10 @@ class SmallImpalaNetwork(ImageNetwork):
     def __init__(self, shape: tuple[int, ...], distribution: ActionDistribution) -> None:
         channels, height, width = shape
         encoder = nn.Sequential(
-            nn.Conv2d(channels, 16, 8, 4, padding=2), Residual(16),
-            nn.Conv2d(16, 32, 3, 2, padding=1), Residual(32), nn.ReLU(), nn.Flatten(),
+            nn.Conv2d(channels, 16, 4, 2, padding=1), nn.MaxPool2d(3, 2, padding=1), Residual(16),
+            nn.Conv2d(16, 32, 3, padding=1), nn.MaxPool2d(3, 2, padding=1), Residual(32), nn.ReLU(), nn.Flatten(),
         )  # fmt: skip
-        cells = [(size // 4 - 1) // 2 + 1 for size in (height, width)]
+        cells = [((size // 2 + 1) // 2 + 1) // 2 for size in (height, width)]
         super().__init__(distribution, encoder, 32 * cells[0] * cells[1], 256)
 
 
