@@ -59,7 +59,7 @@ class SmallImpalaNetwork(ImageNetwork):
 
     Conv 4/2 to 16, max-pool 3/2, a residual part, conv 3×3 to 32, max-pool 3/2, a residual part, then 256. A row of
     64×64 pixels costs 4.9 M multiplications instead of 30 M, with as many channels in its convolutions as processors
-    need to be fast. With a convolution 8/4 instead it is a sixth faster and learns StarPilot more slowly.
+    need to be fast. With a convolution 8/4 first it is a sixth faster, and learns StarPilot more slowly.
     """
 
     rows_at_once = 128
