@@ -52,6 +52,7 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "closer-repeats": ("closer-repeats", {}),
     "blind-holds": ("blind-holds", {}),
     "other-slopes": ("other-slopes", {}),
+    "linear-rise": ("linear-rise", {}),
     "follow-0.4": ("hindsight", {"follow": 0.4}),
     "follow-1": ("hindsight", {"follow": 1.0}),
     "range-2": ("hindsight", {"max_factor": 2.0}),

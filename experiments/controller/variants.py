@@ -61,6 +61,15 @@ class BlindHolds(HindsightRule):
             super()._move_rate(feedback)
 
 
+class LinearRise(HindsightRule):
+    """The rate rises as if the KL grew in proportion to it, not as its square: clipping slows the growth."""
+
+    def _move_rate(self, feedback: Feedback) -> None:
+        before = self._x
+        super()._move_rate(feedback)
+        self._x = self._bounded(self._x + max(0.0, self._x - before))
+
+
 @cache
 def recorded_slopes() -> tuple[float, ...]:
     """Return the slopes of another task's run, in standard errors: hindsight on Hopper-v4, seed 116, tournament-2."""
@@ -103,6 +112,7 @@ VARIANTS = {
     "closer-repeats": CloserRepeats,
     "blind-holds": BlindHolds,
     "other-slopes": OtherSlopes,
+    "linear-rise": LinearRise,
     "fewer-epochs": FewerEpochs,
     "half-epochs": HalfEpochs,
 }
