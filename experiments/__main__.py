@@ -20,6 +20,7 @@ from adept.report.figures import Drawing
 from adept.runs.safe_io import write_aside
 from experiments.advice import directions
 from experiments.choice import page as choice
+from experiments.full_budget import page as full_budget
 from experiments.procgen_watch import page as procgen_watch
 from experiments.stable_baselines3 import advice, learning, savings, starts
 from experiments.start_anywhere import analysis as start_anywhere
@@ -40,6 +41,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     **starts.BLOCKS,
     "advice": directions.table,
     **start_anywhere.BLOCKS,
+    **full_budget.BLOCKS,
 }
 DRAWINGS: Mapping[Path, Callable[[], Sequence[Drawing]]] = {
     RESULTS / "choice": choice.drawings,

@@ -85,13 +85,17 @@ def read(results: StudyResults) -> Runs:
         place = methods.index(method), starts.index(start), tasks.index(cell.task), seeds.index(cell.seed)
         curve = results.curve(cell)
         scores[place] = np.nanmean(curve["score"])
-        sampled = cost.sampling(cell.config) * len(curve["score"])
-        forward = curve["flops"][0] / cost.iteration(cell.config, float(curve["epochs_done"][0]))
-        flops[place] = curve["flops"][-1] - forward * sampled
+        flops[place] = update_flops(cell.config, curve)
         seconds[place] = curve["processor_seconds"][-1]
     scores_without = untrained_scores(results)
     untrained = np.array([scores_without[task][0] for task in tasks])
     return Runs(methods, starts, tasks, seeds, scores, flops, seconds, untrained)
+
+
+def update_flops(config: Config, curve: Mapping[str, Array]) -> float:
+    """Return the FLOPs of a run without those of sampling."""
+    forward = float(curve["flops"][0]) / cost.iteration(config, float(curve["epochs_done"][0]))
+    return float(curve["flops"][-1]) - forward * cost.sampling(config) * len(curve["flops"])
 
 
 def untrained_scores(results: StudyResults) -> dict[str, tuple[float, float]]:
