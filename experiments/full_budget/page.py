@@ -78,8 +78,8 @@ def block() -> str:
     published = ", ".join(f"{task.split('/')[1]} {score}" for task, score in PUBLISHED.items())
     header = ("task", "method", "final score", "mean score over the run", "update FLOPs", "processor time")
     return (
-        f"{done} of {len(results.cells)} runs are done. Means over seeds with Student's 95 % interval; costs in per cent "
-        f"of the preset's on the same task. CleanRL publishes for the preset: {published}.\n\n"
+        f"{done} of {len(results.cells)} runs are done. Means over seeds with Student's 95 % interval; costs in per "
+        f"cent of the preset's on the same task. CleanRL publishes for the preset: {published}.\n\n"
         f"{table(header, rows(read(results), study.baseline, labels.__getitem__), 4)}"
     )
 
