@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from adept.commands import flops as flops_command
+from adept.cli import main
 from adept.commands import study as commands
 from adept.envs import BACKENDS, Discrete
 from adept.flops import pass_flops
@@ -171,9 +171,11 @@ def test_rates_measured_in_the_folder_go_first(study, tmp_path):
 
 
 def test_flops_prints_its_object(capsys):
-    options = flops_command.FlopsOptions("gymnasium/CartPole-v1", arms=(4, 1))
-    result = flops_command.flops(options)
+    words = ["flops", "gymnasium/CartPole-v1", "--arms", "4", "1"]
+    assert main([*words, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
     assert result["arms"] == [4, 1]
+    assert main(words) == 0
     assert f"{result['forward_flops']:,} FLOPs" in capsys.readouterr().out
 
 

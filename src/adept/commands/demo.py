@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from adept.cli import parse, print_json
-from adept.config import Config
 from adept.report import ReportOptions, build_report
 from adept.report.statistics import area_under_curve
 from adept.runs.advice import advice_of
@@ -62,8 +61,8 @@ def run(words: list[str]) -> int:
             curves.setdefault(point["line"], []).append(point["score"][0])
         said = [plot(curves, list(dict.fromkeys(point["value"] for point in over_axis)))] if curves else []
         said += facts["summary"][: len(curves) + 1]
-        if chosen := [row for row in rows if row["choices"]]:
-            said.append("\n".join(map(_chosen, chosen)))
+        if chosen := [_chosen(row) for row in rows if row["choices"]]:
+            said.append("\n".join(chosen))
         said += [f"Advice on {place}:\n{words}" for place, words in advice.items()]
         say("\n" + "\n\n".join([*said, f"The page with all figures: {facts['page']}"]))
     return 1 if results.counts()["failed"] else 0
@@ -100,25 +99,19 @@ def method_rows(results: StudyResults, facts: Sequence[dict[str, Any]]) -> list[
     for method, found in zip(results.study.methods, facts, strict=True):
         cells = [cell for cell in results.cells if cell.method == method.name]
         done = [cell.path for cell in cells if cell.state == "done"]
-        over_run = [_mean_return(path) for path in done]
-        ends = [summary(path) for path in done]
+        tables, ends, arms = [read_iterations(path) for path in done], list(map(summary, done)), cells[0].config.choices
+        over_run = [area_under_curve(table["step"], table["score"], table["step"][-1]) for table in tables]
+        chosen = np.concatenate([table["epochs"] for table in tables] or [np.empty(0)])
         rows.append({
             "method": method.label, "runs": f"{len(done)}/{len(cells)}",
             "mean_return": _mean(over_run),
             "lowest": min(over_run, default=math.nan), "highest": max(over_run, default=math.nan),
             "final_return": _mean([end["score"] for end in ends]), "epochs": _mean([end["epochs"] for end in ends]),
             "flops": _mean([end["flops"] for end in ends]), "update_flops": found["update_compute"],
-            "choices": choices(cells[0].config, done),
+            # of a bandit: the share of updates in which it chose each number of epochs
+            "choices": {arm: float((chosen == arm).mean()) for arm in arms} if len(arms) > 1 and done else {},
         })  # fmt: skip
     return rows
-
-
-def choices(config: Config, paths: Sequence[Path]) -> dict[int, float]:
-    """Return the share of updates in which a bandit chose each number of epochs; nothing for other methods."""
-    if len(config.choices) < 2 or not paths:
-        return {}
-    chosen = np.concatenate([read_iterations(path)["epochs"] for path in paths])
-    return {arm: float((chosen == arm).mean()) for arm in config.choices}
 
 
 def advice_on(results: StudyResults, rows: Sequence[dict[str, Any]]) -> dict[str, str]:
@@ -177,11 +170,6 @@ def _chosen(row: Mapping[str, Any]) -> str:
 
 def _share(row: Mapping[str, Any]) -> str:
     return "–" if row["update_flops"] is None else f"{row['update_flops']:.0%}"
-
-
-def _mean_return(path: Path) -> float:
-    columns = read_iterations(path)
-    return area_under_curve(columns["step"], columns["score"], float(columns["step"][-1]))
 
 
 def _mean(values: Sequence[float | None]) -> float:

@@ -32,14 +32,6 @@ class FlopsOptions:
 def run(words: list[str]) -> int:
     """Carry out the command."""
     options = parse(FlopsOptions, "flops", words)
-    result = flops(options)
-    if options.json:
-        print_json(result)
-    return 0
-
-
-def flops(options: FlopsOptions) -> dict[str, Any]:
-    """Carry out `adept flops`; return the object for --json."""
     with loading("PyTorch"):
         from adept.runs.runner import check_run
 
@@ -47,9 +39,11 @@ def flops(options: FlopsOptions) -> dict[str, Any]:
         config = replace(config, arms=options.arms or config.arms)
         check_run(config)  # what `adept train` refuses has no compute to count
         result = accounting(config)
-    if not options.json:
+    if options.json:
+        print_json(result)
+    else:
         show_flops(result)
-    return result
+    return 0
 
 
 def accounting(config: Config) -> dict[str, Any]:

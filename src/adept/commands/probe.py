@@ -13,10 +13,10 @@ from adept.names import unknown_name
 from adept.options import Metavar, Positional
 from adept.presets import preset
 from adept.probe.distances import BAND, ENOUGH, NOISES, UPDATES, lr_scales
-from adept.probe.effects import ArmEffects, effects
+from adept.probe.effects import effects
 from adept.probe.placebo import Placebo, placebos, preference
 from adept.probe.records import Records
-from adept.probe.stages import Search, branches_path, load_stages, search, write_branches
+from adept.probe.stages import branches_path, load_stages, search, write_branches
 from adept.rules import RULES
 from adept.runs.imports import import_named
 from adept.schedulers import scheduler_class, scheduler_options
@@ -135,9 +135,8 @@ def probe_scheduler(options: ProbeOptions) -> dict[str, Any]:
         )
     if ":" in options.scheduler:
         import_named([options.scheduler])
-    # A mistake in the name comes before the records are read.
     known = scheduler_options(scheduler_class(options.scheduler))
-    for name in options.options:
+    for name in options.options:  # a mistake in a name comes before the records are read
         if name not in known:
             raise unknown_name(f"option of scheduler {options.scheduler!r}:", name, known)
     facts: dict[str, Any] = {"scheduler": options.scheduler, "reward": options.reward}
@@ -147,10 +146,20 @@ def probe_scheduler(options: ProbeOptions) -> dict[str, Any]:
         arms, settings = defaults(records, options, known)
         found = placebos(records, options.scheduler, arms, settings, options.reward)
         facts |= {"arms": list(arms), "options": settings, "placebo": _placebo_facts(records, found)}
-        facts["effects"] = [_effect_facts(each) for each in effects(records, options.reward)]
+        facts["effects"] = [
+            {"task": each.task, "noise": each.noise,
+             "changes": {str(arm): asdict(change) for arm, change in zip(each.arms, each.changes, strict=True)},
+             "gap": each.gap, "tries": each.tries}
+            for each in effects(records, options.reward)
+        ]  # fmt: skip
     if options.branches is not None:
-        stages = load_stages(options.branches)
-        facts["branches"] = [_search_facts(search(stage, options.scheduler, settings)) for stage in stages]
+        facts["branches"] = [
+            {"task": stage.task, "seed": stage.seed, "step": stage.step, "arms": list(stage.arms),
+             "lead": asdict(stage.lead("truth")), "best_arm": stage.oracle, "best_arm_share": asdict(result.best),
+             "regret": asdict(result.regret)}
+            for stage in load_stages(options.branches)
+            for result in [search(stage, options.scheduler, settings)]
+        ]  # fmt: skip
     return facts
 
 
@@ -183,18 +192,6 @@ def _placebo_facts(records: Records, found: Sequence[Placebo]) -> dict[str, Any]
             for entry in found
         ],
     }
-
-
-def _effect_facts(entry: ArmEffects) -> dict[str, Any]:
-    changes = {str(arm): asdict(change) for arm, change in zip(entry.arms, entry.changes, strict=True)}
-    return {"task": entry.task, "noise": entry.noise, "changes": changes, "gap": entry.gap, "tries": entry.tries}
-
-
-def _search_facts(entry: Search) -> dict[str, Any]:
-    stage = entry.stage
-    return {"task": stage.task, "seed": stage.seed, "step": stage.step, "arms": list(stage.arms),
-            "lead": asdict(stage.lead("truth")), "best_arm": stage.oracle,
-            "best_arm_share": asdict(entry.best), "regret": asdict(entry.regret)}  # fmt: skip
 
 
 def show_scheduler(facts: Mapping[str, Any]) -> None:

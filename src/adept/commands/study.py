@@ -133,36 +133,34 @@ def study(options: StudyOptions) -> tuple[dict[str, Any], int]:
     if options.dry_run:
         if options.out is not None:
             check_continuation(declared, options.out)
-        return dry_run(results_of(declared, options.out), options.workers, options.trust, quiet=options.json), 0
+        found = dry_run(results_of(declared, options.out), options.workers)
+        if not options.json:
+            show_dry_run(found, declared.title, options)
+        return found, 0
     assert options.out is not None
     if options.energy:
         require("codecarbon", "energy")
     with loading("PyTorch"):
         pass  # that it is not installed is said before a folder is made
-    command = (Path(sys.argv[0]).name, *sys.argv[1:])
     settings = Settings(
         execution=options.execution, energy=options.energy, test_episodes=options.test_episodes, trust=options.trust,
-        command=command,
+        command=(Path(sys.argv[0]).name, *sys.argv[1:]),
     )  # fmt: skip
+    engine: Engine = LocalEngine(options.workers, options.retries)
+    if options.engine == "ray":
+        from adept.studies.engines.ray import RayEngine
+
+        engine = RayEngine(
+            options.address, workers=options.workers, cpus=options.cpus, gpus=options.gpus, retries=options.retries
+        )
     try:
-        results = run_study(declared, options.out, make_engine(options), settings)
+        results = run_study(declared, options.out, engine, settings)
     except KeyboardInterrupt:
         warn(f"stopped; the same command continues in {options.out}")
         return status_of(load_results(options.out)), 130
     if not options.json:
         show_status(results)
     return status_of(results), 1 if results.counts()["failed"] else 0
-
-
-def make_engine(options: StudyOptions) -> Engine:
-    """Return the engine asked for."""
-    if options.engine == "local":
-        return LocalEngine(options.workers, options.retries)
-    from adept.studies.engines.ray import RayEngine
-
-    return RayEngine(
-        options.address, workers=options.workers, cpus=options.cpus, gpus=options.gpus, retries=options.retries
-    )
 
 
 def status(options: StatusOptions) -> dict[str, Any]:
@@ -177,17 +175,16 @@ def status_of(results: StudyResults) -> dict[str, Any]:
     """Return how a study stands, as one JSON-safe object."""
     study = results.study
     found = Counter((cell.method, cell.task, cell.state) for cell in results.cells)
-    grid = {
-        method.name: {task: {state: found[method.name, task, state] for state in STATES} for task in study.tasks}
-        for method in study.methods
-    }
     return {
         "study": study.name,
         "winner": winner(study),
         "directory": str(results.directory),
         "runs": len(results.cells),
         "counts": results.counts(),
-        "methods": grid,
+        "methods": {
+            method.name: {task: {state: found[method.name, task, state] for state in STATES} for task in study.tasks}
+            for method in study.methods
+        },
         "running": [
             {"method": cell.method, "task": cell.task, "seed": cell.seed, "iteration": last_iteration(cell.path),
              "iterations": study.iterations(cell.task)}
@@ -227,14 +224,13 @@ def show_status(results: StudyResults) -> None:
         console.print(f"failed: {failed['task']} · {failed['method']} · seed {failed['seed']}: {failed['error']}")
 
 
-def dry_run(results: StudyResults, workers: int, trust: bool = False, *, quiet: bool = False) -> dict[str, Any]:
-    """Print the cells with what they have left to do; return the same as one JSON-safe object."""
+def dry_run(results: StudyResults, workers: int) -> dict[str, Any]:
+    """Return the cells with what they have left to do, as one JSON-safe object."""
     estimates = estimate(results)
     left = [each for each in estimates if each.steps]
-    rates = sorted({each.source for each in left})
     seconds = math.fsum(each.seconds for each in left)
     flops = None if any(each.flops is None for each in left) else math.fsum(each.flops or 0.0 for each in left)
-    found: dict[str, Any] = {
+    return {
         "study": results.study.name,
         "cells": [
             {"method": each.cell.method, "task": each.cell.task, "seed": each.cell.seed, "state": each.cell.state,
@@ -242,16 +238,13 @@ def dry_run(results: StudyResults, workers: int, trust: bool = False, *, quiet: 
             for each in estimates
         ],
         "total": {"runs": len(left), "flops": flops, "seconds": seconds, "seconds_of_workers": seconds / workers},
-        "rates": rates,
+        "rates": sorted({each.source for each in left}),
         "winner": winner(results.study),
         "names_code": sorted({name for cell in results.cells for name in named_code(cell.config)}),
     }  # fmt: skip
-    if not quiet:
-        show_dry_run(found, results.study.title, workers, trust)
-    return found
 
 
-def show_dry_run(found: dict[str, Any], title: str, workers: int, trust: bool) -> None:
+def show_dry_run(found: dict[str, Any], title: str, options: StudyOptions) -> None:
     """Print what `dry_run` found."""
     cells, total = found["cells"], found["total"]
     console = make_console()
@@ -261,13 +254,13 @@ def show_dry_run(found: dict[str, Any], title: str, workers: int, trust: bool) -
           f"{each['epochs']:.3g}", cost(each["flops"]), duration(each["seconds"])] for each in cells],
         f"{title}: {total['runs']} of {len(cells)} runs to do",
     ))  # fmt: skip
-    times = f"{duration(total['seconds'])} in one process, {duration(total['seconds_of_workers'])} in {workers}"
     lines = [
-        f"total {cost(total['flops'])}; {times}",
+        f"total {cost(total['flops'])}; {duration(total['seconds'])} in one process, "
+        f"{duration(total['seconds_of_workers'])} in {options.workers}",
         "compute includes monitoring; epochs assume that arms are chosen equally often, and that updates under a "
         "rule neither stop short nor overshoot; a stopping rule may end updates earlier",
     ]
-    if found["names_code"] and not trust:
+    if found["names_code"] and not options.trust:
         lines += [f"the study names code to import: {', '.join(found['names_code'])}; running it needs --trust"]
     lines += [f"time: {source}" for source in found["rates"]]
     lines += filter(None, [found["winner"]["text"]])

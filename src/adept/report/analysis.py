@@ -186,18 +186,20 @@ class Analysis:
         floor = float(np.mean(starts)) if all(map(math.isfinite, starts)) else 0.0
         return self.iqm(name) > floor + MARGIN * max(1 - floor, 0.0)
 
-    def normalized(self, method: str, measure: str | None = None) -> list[Array] | None:
-        """Return a measure's normalised values, one array per task, or None where a task has none."""
+    def normalized(self, method: str, measure: str | None = None, task: str = "") -> list[Array] | None:
+        """Return a measure's normalised values, an array per common task, or for one task; None where one has none."""
         measure = measure or self.comparison.criterion
         scale = self.scales.get(measure)
         if scale is None:
             return None
-        found = {task: self.comparison.scores(method, task, measure) for task in self.comparison.common_tasks}
-        return [scale(task, scores) for task, scores in found.items()] if all(map(len, found.values())) else None
+        tasks = (task,) if task else self.comparison.common_tasks
+        found = {place: self.comparison.scores(method, place, measure) for place in tasks}
+        return [scale(place, scores) for place, scores in found.items()] if all(map(len, found.values())) else None
 
-    def fewest_runs(self, names: Iterable[str]) -> int:
-        """Return the fewest finished runs of some methods on any common task."""
-        return min((self.tasks[name, task].done for name in names for task in self.comparison.common_tasks), default=0)
+    def fewest_runs(self, names: Iterable[str], task: str = "") -> int:
+        """Return the fewest finished runs of some methods on a task; by default on any common one."""
+        tasks = (task,) if task else self.comparison.common_tasks
+        return min((self.tasks[name, place].done for name in names for place in tasks), default=0)
 
     def margin(self, rival: str) -> float:
         """Return what counts as no loss against a rival, in the criterion's normalised unit."""
@@ -205,16 +207,20 @@ class Analysis:
         plain = self.scale is not None and self.scale.kind == "none"
         return MARGIN * abs(iqm(scores)) if plain and scores else MARGIN
 
-    def p_value(self, method: str, rival: str, *, margin: float = 0.0, two_sided: bool = False) -> float:
-        """Return the p-value of a permutation test of two methods' IQMs; NaN where one of them has none."""
-        mine, theirs = self.normalized(method), self.normalized(rival)
+    def p_value(
+        self, method: str, rival: str, task: str = "", *, margin: float = 0.0, two_sided: bool = False
+    ) -> float:
+        """Return the p-value of a permutation test of two methods' IQMs, of means on one task; NaN without scores."""
+        mine, theirs = self.normalized(method, task=task), self.normalized(rival, task=task)
         if mine is None or theirs is None:
             return math.nan
-        return permutation_p(mine, theirs, margin=margin, two_sided=two_sided, draws=5 * self.resamples)
+        metric, draws = "mean" if task else "iqm", 5 * self.resamples
+        return permutation_p(mine, theirs, metric=metric, margin=margin, two_sided=two_sided, draws=draws)
 
-    def gap(self, method: str, rival: str) -> Estimate:
-        """Return how far one method's IQM is above another's, which both must have."""
-        return difference(self.normalized(method) or [], self.normalized(rival) or [], resamples=self.resamples)
+    def gap(self, method: str, rival: str, task: str = "") -> Estimate:
+        """Return how far one method's IQM, or its mean on one task, is above another's; both must have one."""
+        mine, theirs = self.normalized(method, task=task), self.normalized(rival, task=task)
+        return difference(mine or [], theirs or [], metric="mean" if task else "iqm", resamples=self.resamples)
 
 
 def analyze(comparison: Comparison, *, normalization: Normalization = "auto", resamples: int = RESAMPLES) -> Analysis:
@@ -227,14 +233,15 @@ def analyze(comparison: Comparison, *, normalization: Normalization = "auto", re
     scales["test"] = scale_of_test_levels(comparison, scales["final-score"])
     if scales[comparison.criterion] is None and comparison.criterion == "mean-score":
         warnings.append("The mean score over the run cannot be normalised.")
+    analysis = Analysis(comparison, scales, (), resamples)
     tasks = {(method.name, task): found for method in comparison.methods
-             for task, found in _task_results(comparison, method.name, scales, resamples).items()}  # fmt: skip
+             for task, found in _task_results(analysis, method.name).items()}  # fmt: skip
     fewest = min((result.done for result in tasks.values() if result.done), default=0)
     if fewest == 1:
         warnings.append("Some cells have one finished run: there is no interval where that is so.")
     elif 0 < fewest < 5:
         warnings.append(f"Some cells have only {fewest} finished runs: bootstrap intervals of so few are too narrow.")
-    analysis = Analysis(comparison, scales, tuple(dict.fromkeys(warnings)), resamples, tasks=tasks)
+    analysis = dataclasses.replace(analysis, warnings=tuple(dict.fromkeys(warnings)), tasks=tasks)
     return dataclasses.replace(analysis, methods=_method_results(analysis))
 
 
@@ -244,11 +251,14 @@ def _mean(values: Iterable[float]) -> float:
     return float(np.mean(found)) if found else math.nan
 
 
-def _task_results(
-    comparison: Comparison, method: str, scales: Mapping[str, Scale | None], resamples: int
-) -> dict[str, TaskResult]:
+def _task_results(analysis: Analysis, method: str) -> dict[str, TaskResult]:
     """Return a method's results, and compare it with the baseline task by task; p is corrected for its tasks."""
-    found, pairs, scale = {}, {}, scales[comparison.criterion]
+    comparison, base = analysis.comparison, analysis.comparison.baseline
+    tested = [task for task in comparison.common_tasks if method != base
+              and analysis.normalized(method, task=task) and analysis.normalized(base, task=task)]  # fmt: skip
+    p_values = dict(zip(tested, holm([analysis.p_value(method, base, task, two_sided=True) for task in tested]),
+                        strict=True))  # fmt: skip
+    found = {}
     for task in comparison.tasks:
         if not (planned := comparison.planned(method, task)):
             continue
@@ -256,22 +266,17 @@ def _task_results(
         steps = sorted(steps_to_threshold(run.steps, run.score, comparison.thresholds[task]) for run in runs)
         measures = (comparison.scores(method, task, name) for name in ("final-score", "mean-score", "test"))
         score, area, test = (aggregate([values])["mean"] if len(values) else NONE for values in measures)
-        flops, update_flops, processor = (_mean(comparison.total(run, column) for run in runs)
-                                          for column in ("flops", "update_flops", "processor"))  # fmt: skip
         known = [run.epochs_done[np.isfinite(run.epochs_done)] for run in runs]
-        epochs = _mean(float(values.mean()) if len(values) else math.nan for values in known)
-        reached = sum(map(math.isfinite, steps)), steps[len(steps) // 2] if steps else math.nan
-        found[task] = TaskResult(len(runs), len(planned), score, area, test, flops, update_flops, processor, epochs,
-                                 *reached)  # fmt: skip
-        if scale and method != comparison.baseline and task in comparison.common_tasks:
-            tables = [comparison.scores(name, task, comparison.criterion) for name in (method, comparison.baseline)]
-            if all(map(len, tables)):
-                pairs[task] = [[scale(task, scores)] for scores in tables]
-    p_values = holm([permutation_p(*pair, metric="mean", two_sided=True, draws=5 * resamples)
-                     for pair in pairs.values()])  # fmt: skip
-    for (task, pair), p in zip(pairs.items(), p_values, strict=True):
-        gap = difference(*pair, metric="mean", resamples=resamples)
-        found[task] = dataclasses.replace(found[task], difference=gap, p=p)
+        found[task] = TaskResult(
+            done=len(runs), planned=len(planned), score=score, area=area, test=test,
+            **{column: _mean(comparison.total(run, column) for run in runs)
+               for column in ("flops", "update_flops", "processor")},
+            epochs=_mean(float(values.mean()) if len(values) else math.nan for values in known),
+            reached=sum(map(math.isfinite, steps)),
+            reach_steps=steps[len(steps) // 2] if steps else math.nan,
+            difference=analysis.gap(method, base, task) if task in tested else NONE,
+            p=p_values.get(task, math.nan),
+        )  # fmt: skip
     return found
 
 
@@ -280,36 +285,36 @@ def _method_results(analysis: Analysis) -> dict[str, MethodResult]:
 
     The tests are for a difference, and for no loss beyond the margin; each kind is corrected for its number.
     """
-    base, names = analysis.comparison.baseline, [method.name for method in analysis.comparison.methods]
-    rivals = [name for name in names if name != base and analysis.normalized(base) and analysis.normalized(name)]
+    comparison, base = analysis.comparison, analysis.comparison.baseline
+    names = [method.name for method in comparison.methods]
+    scores = {name: tables for name in names if (tables := analysis.normalized(name))}
+    rivals = [name for name in scores if name != base and base in scores]
     different = holm([analysis.p_value(name, base, two_sided=True) for name in rivals])
     not_worse = holm([analysis.p_value(name, base, margin=analysis.margin(base)) for name in rivals])
     tests = dict(zip(rivals, zip(different, not_worse, strict=True), strict=True))
-    return {name: _method_result(analysis, name, tests.get(name)) for name in names}
-
-
-def _method_result(analysis: Analysis, name: str, tests: tuple[float, float] | None) -> MethodResult:
-    comparison, resamples, baseline = analysis.comparison, analysis.resamples, analysis.comparison.baseline
-    cells = {task: cell for (method, task), cell in analysis.tasks.items() if method == name}
-    runs = [run for task in cells for run in comparison.finished(name, task)]
-    aggregates = {measure: aggregate(values, resamples=resamples) for measure in analysis.scales
-                  if (values := analysis.normalized(name, measure))}  # fmt: skip
-    iqm = aggregates[comparison.criterion]["iqm"] if comparison.criterion in aggregates else NONE
-    improvement = gap = NONE
-    mine, theirs = analysis.normalized(name), analysis.normalized(baseline)
-    if tests and mine and theirs:
-        improvement = probability_of_improvement(mine, theirs, resamples=resamples)
-        gap = analysis.gap(name, baseline)
-    # Epochs, of logs, and FLOPs have no ratio.
-    alike = (comparison.method(name).config is None) == (comparison.method(baseline).config is None)
-    pairs = [(cells[task], analysis.tasks[baseline, task]) for task in comparison.common_tasks if alike]
-    compute, update_compute = (
-        _mean(getattr(mine, column) / (getattr(base, column) or math.nan) for mine, base in pairs)
-        for column in ("flops", "update_flops")
-    )
-    done, planned = (sum(getattr(cell, column) for cell in cells.values()) for column in ("done", "planned"))
-    processor, epochs = (_mean(getattr(cell, column) for cell in cells.values()) for column in ("processor", "epochs"))
-    phases = [run.phases for run in runs if run.phases]
-    shares = {phase: _mean(parts[phase] for parts in phases) for phase in phases[0]} if phases else {}
-    return MethodResult(done, planned, aggregates, iqm, improvement, compute, update_compute, processor, epochs, shares,
-                        _mean(run.energy for run in runs), gap, *(tests or (math.nan, math.nan)))  # fmt: skip
+    found = {}
+    for name in names:
+        aggregates = {measure: aggregate(values, resamples=analysis.resamples) for measure in analysis.scales
+                      if (values := analysis.normalized(name, measure))}  # fmt: skip
+        cells = {task: cell for (method, task), cell in analysis.tasks.items() if method == name}
+        # Epochs, of logs, and FLOPs have no ratio.
+        alike = (comparison.method(name).config is None) == (comparison.method(base).config is None)
+        pairs = [(cells[task], analysis.tasks[base, task]) for task in comparison.common_tasks if alike]
+        runs = [run for task in cells for run in comparison.finished(name, task)]
+        phases = [run.phases for run in runs if run.phases]
+        p, p_not_worse = tests.get(name, (math.nan, math.nan))
+        found[name] = MethodResult(
+            done=sum(cell.done for cell in cells.values()), planned=sum(cell.planned for cell in cells.values()),
+            aggregates=aggregates,
+            iqm=aggregates[comparison.criterion]["iqm"] if name in scores else NONE,
+            improvement=probability_of_improvement(scores[name], scores[base], resamples=analysis.resamples)
+            if name in tests else NONE,
+            compute=_mean(mine.flops / (theirs.flops or math.nan) for mine, theirs in pairs),
+            update_compute=_mean(mine.update_flops / (theirs.update_flops or math.nan) for mine, theirs in pairs),
+            processor=_mean(cell.processor for cell in cells.values()),
+            epochs=_mean(cell.epochs for cell in cells.values()),
+            phases={phase: _mean(parts[phase] for parts in phases) for phase in phases[0]} if phases else {},
+            energy=_mean(run.energy for run in runs),
+            difference=analysis.gap(name, base) if name in tests else NONE, p=p, p_not_worse=p_not_worse,
+        )  # fmt: skip
+    return found

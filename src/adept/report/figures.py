@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import matplotlib
+import matplotlib.style
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -56,9 +56,7 @@ WIDTH = 7.6
 @contextlib.contextmanager
 def our_style() -> Iterator[None]:
     """Draw as `STYLE` says, whatever a matplotlibrc in the current folder or at home does."""
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(STYLE)
+    with matplotlib.style.context(STYLE, after_reset=True):
         yield
 
 

@@ -12,21 +12,18 @@ from typing import Any
 import numpy as np
 
 from adept import cost
-from adept.config import Config
 from adept.names import unknown_name
 from adept.records import column
 from adept.report.comparison import ComparedMethod, Comparison, Run
 from adept.report.importing import EVENTS, import_logs
-from adept.report.methods import deviations, differing_keys, name_methods
+from adept.report.methods import NO_PART, deviations, differing_keys, name_methods
 from adept.report.statistics import Array
 from adept.runs.records import read_config, read_evaluations, read_iterations, read_starts, read_status
 from adept.studies.grid import Study
-from adept.studies.results import MONITORING, load_results, undeclared_differences
+from adept.studies.results import load_results, undeclared_differences
 
 PROCESSOR = "processor_seconds"
 """The column of processor time; wall time says little where a machine is shared, and is left out."""
-NO_PART = ("env", "seed", *MONITORING)
-"""Configuration keys that are no part of a method."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +45,21 @@ def load_comparison(
     """Read folders into one comparison; refuse what cannot be compared."""
     if not directories:
         raise ValueError("a report needs one or more folders, of studies or of TensorBoard logs")
-    kinds = [(_kind(directory), directory) for directory in directories]
-    studied, trained, logged = (
-        [each for kind, each in kinds if kind == wanted] for wanted in ("study", "runs", "logs")
-    )
-    sources = [*map(_read_study, studied), *_read_runs(trained), *map(_read_logs, logged)]
+    folders: dict[str, list[Path]] = {"study": [], "runs": [], "logs": []}
+    for directory in directories:
+        folders[_kind(directory)].append(directory)
+    sources = [*map(_read_study, folders["study"]), *_read_runs(folders["runs"]), *map(_read_logs, folders["logs"])]
     studies = [source.study for source in sources if source.study]
     criterion, threshold = _criterion(studies)
     declared = tuple(dict.fromkeys(key for source in sources for key in source.declared))
     more = _further_differences(sources, declared)
     methods, runs = _merged(sources, more)
-    if baseline is None:
-        baseline = studies[0].baseline if studies else max(methods, key=_usual).name
+    if baseline is None and studies:
+        baseline = studies[0].baseline
+    elif baseline is None:  # fixed epochs, near the preset, and many of them
+        usual = {each.name: (each.fixed_epochs is not None, -deviations(each.config), each.fixed_epochs or 0)
+                 for each in methods}  # fmt: skip
+        baseline = max(usual, key=usual.__getitem__)
     if baseline not in (names := [method.name for method in methods]):
         raise unknown_name("baseline", baseline, names)
     tasks = tuple(dict.fromkeys(run.task for run in runs))
@@ -71,8 +71,9 @@ def load_comparison(
         )
     title = title or " and ".join(source.title for source in sources)
     declared = tuple(dict.fromkeys([*declared, *more]))
-    return Comparison(title, methods, tasks, runs, baseline, budget, declared, tuple(notes), criterion,
-                      threshold)  # fmt: skip
+    return Comparison(
+        title, methods, tasks, runs, baseline, budget, declared, tuple(notes), criterion, threshold
+    )  # fmt: skip
 
 
 def _kind(directory: Path) -> str:
@@ -107,10 +108,9 @@ def _read_study(directory: Path) -> Source:
         run = Run(*cell.key, cell.state, cell.error, results.recorded_config(cell), cell.path)
         if cell.state != "missing":
             energy = float((results.energy(cell) or {}).get("kwh", math.nan))
-            columns = results.curve(cell)
-            if columns:
-                columns = columns.take(columns["step"] <= study.budget[cell.task])
             run = replace(run, starts=tuple(results.starts(cell)), energy=energy)
+            if columns := results.curve(cell):
+                columns = columns.take(columns["step"] <= study.budget[cell.task])
             run = with_records(run, columns, results.evaluations(cell))
         runs.append(run)
     return Source(study.name, study.title, methods, tuple(runs), tuple(study.differs), study)
@@ -197,12 +197,6 @@ def _merged(sources: Sequence[Source], keys: Sequence[str]) -> tuple[tuple[Compa
     return tuple(methods.values()), tuple(runs.values())
 
 
-def _usual(method: ComparedMethod) -> tuple[bool, int, int]:
-    """Return what makes a method the one to compare with: fixed epochs, near the preset, and many of them."""
-    departs = 0 if method.config is None else deviations(method.config)
-    return method.fixed_epochs is not None, -departs, method.fixed_epochs or 0
-
-
 def _criterion(studies: Sequence[Study]) -> tuple[str, float | None]:
     """Return what the first study declares; studies that are decided by different measures cannot be one report."""
     declared = {(study.criterion, study.threshold): study.name for study in studies}
@@ -235,43 +229,31 @@ def with_records(run: Run, columns: Mapping[str, Array], evaluations: Sequence[M
     """Fill in a run's curves and totals."""
     if not columns or not len(columns["step"]):
         return run
-    total, monitoring = columns["flops"], _monitor_flops(run.config, columns)
-    spent = total if run.config is not None and cost.pays_for_monitoring(run.config) else total - monitoring
+    total, config = columns["flops"], run.config
+    unknown = np.full(len(total), math.nan)
+    sampling, monitoring = unknown, columns.get("monitor_flops", np.zeros(len(total)))
+    if config is not None and columns["iteration"][0] == 1:
+        # The first iteration has no update to measure, so its FLOPs and epochs tell those of one forward pass.
+        forward = total[0] / cost.iteration(config, columns["epochs_done"][0])
+        sampling = forward * cost.sampling(config) * columns["iteration"]
+    if config is not None and "slope_z" in columns and "monitor_flops" not in columns:
+        # Older records: monitoring is what sampling and updating leave over.
+        updates = sampling[0] / cost.sampling(config) * cost.epoch(config) * np.cumsum(columns["epochs_done"])
+        monitoring = np.maximum(total - sampling - updates, 0.0)
+    spent = total if config is not None and cost.pays_for_monitoring(config) else total - monitoring
     return replace(
         run,
         steps=columns["step"],
         score=columns["score"],
         flops=spent,
-        update_flops=spent - _sampling_flops(run.config, columns),
+        update_flops=spent - sampling,
         monitor_flops=monitoring,
-        processor=columns.get(PROCESSOR, np.full(len(columns["step"]), math.nan)),
+        processor=columns.get(PROCESSOR, unknown),
         epochs=columns["epochs"],
         epochs_done=columns["epochs_done"],
         monitored={name: values for name, values in columns.items() if column(name).report},
         test=_score_on_test_levels(evaluations, float(columns["step"][-1])),
     )
-
-
-def _sampling_flops(config: Config | None, columns: Mapping[str, Array]) -> Array:
-    """Return the cumulative FLOPs of sampling.
-
-    The first iteration has no update to measure, so its FLOPs and epochs tell those of one forward pass.
-    """
-    if config is None or columns["iteration"][0] != 1:
-        return np.full(len(columns["flops"]), math.nan)
-    forward = columns["flops"][0] / cost.iteration(config, columns["epochs_done"][0])
-    return np.asarray(forward * cost.sampling(config) * columns["iteration"], np.float64)
-
-
-def _monitor_flops(config: Config | None, columns: Mapping[str, Array]) -> Array:
-    """Return the cumulative FLOPs of measuring updates; of older records, what sampling and updating leave over."""
-    if "monitor_flops" in columns:
-        return columns["monitor_flops"]
-    if config is None or "slope_z" not in columns:
-        return np.zeros(len(columns["flops"]))
-    sampling = _sampling_flops(config, columns)
-    updates = sampling[0] / cost.sampling(config) * cost.epoch(config) * np.cumsum(columns["epochs_done"])
-    return np.asarray(np.maximum(columns["flops"] - sampling - updates, 0.0))
 
 
 def _score_on_test_levels(rows: Sequence[Mapping[str, str]], step: float) -> float:

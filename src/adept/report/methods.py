@@ -13,6 +13,8 @@ from adept.studies.results import MONITORING
 
 PRESET = "preset"
 """Stands for a value that is that of the task's preset: tasks of different presets can then be of one method."""
+NO_PART = ("env", "seed", *MONITORING)
+"""Configuration keys that are no part of a method."""
 CHOOSER = ("scheduler", "epochs", "arms")
 """Keys that make one word of a name: K=4, or ADEPT(U) {4,2,1}."""
 NAMES = {"ucb": "ADEPT(U)", "thompson": "ADEPT(G)", "round-robin": "ADEPT(R)"}
@@ -23,10 +25,9 @@ Values = dict[str, Any]
 def name_methods(configs: Sequence[Config]) -> list[str]:
     """Return each run's method, called by what tells it from the others; equal names are equal methods.
 
-    Environment, seed and monitoring are no part of a method. Runs on different tasks are of one method where each has
-    the values of its task's preset, or where the values are equal.
+    Runs on different tasks are of one method where each has the values of its task's preset, or where they are equal.
     """
-    own, usual = [_values(config) for config in configs], [_values(_preset(config)) for config in configs]
+    own, usual = list(map(_values, configs)), list(map(_preset_values, configs))
     shown = [_shown(place, configs, own, usual) for place in range(len(configs))]
     differing, alike = differing_keys(shown), dict[str, list[int]]()
     for place, values in enumerate(shown):
@@ -47,14 +48,16 @@ def differing_keys(tables: Iterable[Mapping[str, Any]]) -> list[str]:
     return [key for key in keys if len({json.dumps(values.get(key), sort_keys=True) for values in listed}) > 1]
 
 
-def deviations(config: Config) -> int:
-    """Return in how many keys a configuration departs from its preset; the budget of steps is none of them."""
-    own, usual = _values(config), _values(_preset(config))
-    return sum(own[key] != usual[key] for key in own if key != "steps")
+def deviations(config: Config | None) -> int:
+    """Return in how many keys a configuration departs from its preset, the budget of steps aside; 0 without one."""
+    if config is None:
+        return 0
+    usual = _preset_values(config)
+    return sum(value != usual[key] for key, value in _values(config).items() if key != "steps")
 
 
-def _preset(config: Config) -> Config:
-    return preset(config.env, config.algo, config.scheduler)
+def _preset_values(config: Config) -> Values:
+    return _values(preset(config.env, config.algo, config.scheduler))
 
 
 def _values(config: Config) -> Values:
@@ -62,7 +65,7 @@ def _values(config: Config) -> Values:
     named = ":" in config.scheduler  # code that a file names is not imported for its options
     options = dict(config.scheduler_options if named else config.rule().options)
     values = {**config.to_dict(), "scheduler_options": options}
-    return {key: value for key, value in values.items() if key not in ("env", "seed", *MONITORING)}
+    return {key: value for key, value in values.items() if key not in NO_PART}
 
 
 def _shown(place: int, configs: Sequence[Config], own: list[Values], usual: list[Values]) -> Values:

@@ -66,11 +66,11 @@ class Strata:
         """how many runs there are on each run's task"""
         self.single = bool((self.counts < 2).any())
 
-    def resample(self, resamples: int, seed: int) -> Array:
+    def resample(self, resamples: int, seed: int = 0) -> Array:
         """Draw runs with replacement within each task: one row per resample."""
         return self.values[self._draw(resamples, seed)]
 
-    def weights(self, resamples: int, seed: int) -> Array:
+    def weights(self, resamples: int, seed: int = 0) -> Array:
         """Return how often each run is drawn in each resample, for statistics that are sums over runs."""
         index = self._draw(resamples, seed) + np.arange(resamples)[:, None] * len(self.values)
         counted = np.bincount(index.ravel(), minlength=resamples * len(self.values))
@@ -85,14 +85,14 @@ class Strata:
         return np.asarray(np.add.reduceat(rows, self.starts, axis=-1) / self.counts)
 
 
-def _middle_half(rows: Array) -> Array:
-    """Return the middle half of all runs; as SciPy's trim_mean, a quarter is rounded down to whole runs."""
+def _middle_mean(_: Strata, rows: Array) -> Array:
+    """Average the middle half of all runs; as in SciPy's trim_mean, a quarter is rounded down to whole runs."""
     cut = rows.shape[-1] // 4
-    return np.sort(rows, -1)[..., cut : rows.shape[-1] - cut]
+    return np.asarray(np.sort(rows, -1)[..., cut : rows.shape[-1] - cut].mean(-1))
 
 
 METRICS: dict[str, Callable[[Strata, Array], Array]] = {
-    "iqm": lambda strata, rows: _middle_half(rows).mean(-1),
+    "iqm": _middle_mean,
     "mean": lambda strata, rows: strata.task_means(rows).mean(-1),
     "median": lambda strata, rows: np.median(strata.task_means(rows), -1),
     # How far runs fall short of 1 on average, what is above 1 counting as 1.
@@ -103,20 +103,18 @@ METRICS: dict[str, Callable[[Strata, Array], Array]] = {
 def iqm(scores: Scores) -> float:
     """Return the interquartile mean over all runs of all tasks."""
     strata = Strata(scores)
-    return float(METRICS["iqm"](strata, strata.values))
+    return float(_middle_mean(strata, strata.values))
 
 
-def aggregate(scores: Scores, *, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Estimate]:
+def aggregate(scores: Scores, *, resamples: int = RESAMPLES) -> dict[str, Estimate]:
     """Return IQM, mean, median and optimality gap over tasks and runs, each with its interval."""
     strata = Strata(scores)
-    rows = strata.resample(resamples, seed)
+    rows = strata.resample(resamples)
     return {name: _estimate(metric(strata, strata.values), metric(strata, rows), strata)
             for name, metric in METRICS.items()}  # fmt: skip
 
 
-def probability_of_improvement(
-    scores: Scores, others: Scores, *, resamples: int = RESAMPLES, seed: int = 0
-) -> Estimate:
+def probability_of_improvement(scores: Scores, others: Scores, *, resamples: int = RESAMPLES) -> Estimate:
     """Return the chance that a run of one method beats a run of another on the same task, averaged over tasks.
 
     P = mean over tasks of mean over pairs of [x > y] + ½[x = y], the Mann-Whitney statistic over its number of pairs.
@@ -129,15 +127,14 @@ def probability_of_improvement(
     places = [np.repeat(np.arange(len(strata.counts)), strata.counts) for strata in (mine, theirs)]
     pairs = np.multiply.outer(mine.of_run, theirs.of_run)
     table = np.where(np.equal.outer(*places), wins / pairs, 0.0) / len(mine.counts)
-    drawn = ((mine.weights(resamples, seed) @ table) * theirs.weights(resamples, seed + 1)).sum(1)
+    drawn = ((mine.weights(resamples) @ table) * theirs.weights(resamples, seed=1)).sum(1)
     chance = _estimate(table.sum(), drawn, mine, theirs)
     return Estimate(*(round(value, 12) for value in (chance.value, chance.low, chance.high)))  # certainty reads 1
 
 
 def difference(
-    scores: Scores, others: Scores, *, metric: str = "iqm", paired: bool = False, resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> Estimate:  # fmt: skip
+    scores: Scores, others: Scores, *, metric: str = "iqm", paired: bool = False, resamples: int = RESAMPLES
+) -> Estimate:
     """Return how far one method's aggregate is above another's, with the interval of resampling both.
 
     `paired` draws the same places of both: runs stand in the order of their seeds, and what two runs of one seed have
@@ -146,8 +143,8 @@ def difference(
     mine, theirs, measure = Strata(scores), Strata(others), METRICS[metric]
     if paired and not np.array_equal(mine.counts, theirs.counts):
         raise ValueError(f"paired scores need as many runs of both, got {mine.counts} and {theirs.counts} by task")
-    rest = theirs.resample(resamples, seed if paired else seed + 1)
-    drawn = measure(mine, mine.resample(resamples, seed)) - measure(theirs, rest)
+    rest = theirs.resample(resamples, seed=0 if paired else 1)
+    drawn = measure(mine, mine.resample(resamples)) - measure(theirs, rest)
     return _estimate(measure(mine, mine.values) - measure(theirs, theirs.values), drawn, mine, theirs)
 
 
@@ -159,7 +156,7 @@ def _estimate(value: npt.ArrayLike, drawn: Array, *strata: Strata) -> Estimate:
 
 def permutation_p(
     scores: Scores, others: Scores, *, metric: str = "iqm", margin: float = 0.0, two_sided: bool = False,
-    draws: int = PERMUTATIONS, seed: int = 0,
+    draws: int = PERMUTATIONS,
 ) -> float:  # fmt: skip
     """Return the p-value of "one method's aggregate is above the other's less a margin".
 
@@ -168,8 +165,7 @@ def permutation_p(
     non-inferiority.
     """
     mine, theirs = Strata([np.asarray(task, np.float64) + margin for task in scores]), Strata(others)
-    random = np.random.default_rng(seed)
-    firsts, rests = [], []
+    random, firsts, rests = np.random.default_rng(0), [], []
     for start, count, other, size in zip(mine.starts, mine.counts, theirs.starts, theirs.counts, strict=True):
         pool = np.concatenate([mine.values[start : start + count], theirs.values[other : other + size]])
         rows = pool[np.argsort(random.random((draws, len(pool))), axis=1)]
@@ -193,17 +189,13 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(value) for value in corrected]
 
 
-def performance_profile(
-    scores: Scores, thresholds: Array, *, resamples: int = RESAMPLES, seed: int = 0
-) -> tuple[Array, Array, Array]:
+def performance_profile(scores: Scores, thresholds: Array, *, resamples: int = RESAMPLES) -> tuple[Array, Array, Array]:
     """Return the share of runs that score above each threshold, tasks counting equally, and its band."""
     above = [np.asarray(task, np.float64)[:, None] > thresholds[None, :] for task in scores]
-    return curve_interval(above, resamples=resamples, seed=seed)
+    return curve_interval(above, resamples=resamples)
 
 
-def curve_interval(
-    curves: Sequence[npt.ArrayLike], *, resamples: int = 500, seed: int = 0
-) -> tuple[Array, Array, Array]:
+def curve_interval(curves: Sequence[npt.ArrayLike], *, resamples: int = 500) -> tuple[Array, Array, Array]:
     """Return mean and pointwise interval of the mean of curves that are stratified by task.
 
     Each element holds one task's runs as rows over a common axis; tasks count equally. A point counts only where
@@ -216,7 +208,7 @@ def curve_interval(
     low, high = np.full_like(mean, math.nan), np.full_like(mean, math.nan)
     known = np.isfinite(mean)
     if known.any() and not strata.single:
-        low[known], high[known] = _bounds(strata.weights(resamples, seed) @ rows[:, known])
+        low[known], high[known] = _bounds(strata.weights(resamples) @ rows[:, known])
     return mean, low, high
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
 from adept.report.analysis import Analysis
+from adept.report.comparison import Run
 from adept.report.statistics import METRICS, NONE, Estimate
 from adept.report.verdicts import against_fixed
 
@@ -77,36 +79,36 @@ def methods_table(analysis: Analysis) -> str:
 
 def tasks_table(analysis: Analysis) -> str:
     """Return one row per method and task."""
-    cells = [(task, method.name) for task in analysis.comparison.tasks for method in analysis.comparison.methods]
+    cells = itertools.product(analysis.comparison.tasks, analysis.comparison.methods)
     return csv_text(
-        {"task": task, "method": method, "runs_done": found.done, "runs_planned": found.planned, "score": found.score,
-         "mean_score": found.area, "test": found.test, "difference": found.difference, "p": found.p,
-         "flops": found.flops, "update_flops": found.update_flops, "processor_seconds": found.processor,
-         "epochs": found.epochs, "runs_reached": found.reached, "median_steps_to_reach": found.reach_steps}
-        for task, method in cells if (found := analysis.tasks.get((method, task)))
+        {"task": task, "method": method.name, "runs_done": found.done, "runs_planned": found.planned,
+         "score": found.score, "mean_score": found.area, "test": found.test, "difference": found.difference,
+         "p": found.p, "flops": found.flops, "update_flops": found.update_flops,
+         "processor_seconds": found.processor, "epochs": found.epochs, "runs_reached": found.reached,
+         "median_steps_to_reach": found.reach_steps}
+        for task, method in cells if (found := analysis.tasks.get((method.name, task)))
     )  # fmt: skip
 
 
 def runs_table(analysis: Analysis) -> str:
     """Return one row per run, whatever its state."""
     comparison, rows = analysis.comparison, []
-    columns = ("steps", "score", "mean_score", comparison.criterion, "test", "flops", "update_flops",
-               "processor_seconds", "epochs")  # fmt: skip
-    cells = [comparison.planned(method.name, task) for task in comparison.tasks for method in comparison.methods]
-    for run in (run for cell in cells for run in sorted(cell, key=lambda run: run.seed)):
-        values: list[float] = [math.nan] * len(columns)
-        if len(run.steps):
-            measures = (comparison.measure(run, name) for name in ("mean-score", comparison.criterion, "test"))
-            spent = (comparison.total(run, column) for column in ("flops", "update_flops", "processor"))
-            values = [
-                float(run.steps[-1]),
-                comparison.total(run, "score"),
-                *measures,
-                *spent,
-                float(run.epochs_done.sum()),
-            ]
-        rows.append({"task": run.task, "method": run.method, "seed": run.seed, "state": run.state,
-                     **dict(zip(columns, values, strict=True)), "error": run.error})  # fmt: skip
+    columns: dict[str, Callable[[Run], float]] = {
+        "steps": lambda run: float(run.steps[-1]),
+        "score": lambda run: comparison.total(run, "score"),
+        "mean_score": lambda run: comparison.measure(run, "mean-score"),
+        comparison.criterion: lambda run: comparison.measure(run, comparison.criterion),
+        "test": lambda run: run.test,
+        "flops": lambda run: comparison.total(run, "flops"),
+        "update_flops": lambda run: comparison.total(run, "update_flops"),
+        "processor_seconds": lambda run: comparison.total(run, "processor"),
+        "epochs": lambda run: float(run.epochs_done.sum()),
+    }
+    for task, method in itertools.product(comparison.tasks, comparison.methods):
+        for run in sorted(comparison.planned(method.name, task), key=lambda run: run.seed):
+            numbers = {name: value(run) if len(run.steps) else math.nan for name, value in columns.items()}
+            rows.append({"task": task, "method": method.name, "seed": run.seed, "state": run.state, **numbers,
+                         "error": run.error})  # fmt: skip
     return csv_text(rows)
 
 

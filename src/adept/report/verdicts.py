@@ -11,7 +11,7 @@ import numpy as np
 from adept.report.analysis import Analysis
 from adept.report.normalization import MARGIN
 from adept.report.power import LEVEL, smallest_p
-from adept.report.statistics import Estimate, Scores, aggregate, difference, holm, permutation_p
+from adept.report.statistics import holm
 from adept.report.text import listing, number, p_text, percent, signed
 
 EQUAL = 1.01
@@ -88,8 +88,7 @@ def _affordable(analysis: Analysis, name: str) -> list[str]:
 
 def _trials(analysis: Analysis, name: str) -> Trials:
     fixed, cheaper = fixed_methods(analysis, name), _affordable(analysis, name)
-    tables = [analysis.normalized(entry) or [] for entry in (name, *fixed)]
-    if name not in analysis.scored or not fixed or not all(len(task) > 1 for table in tables for task in table):
+    if not fixed or analysis.fewest_runs((name, *fixed)) < 2:
         return {}  # one seed does not tell
     trials, best = Trials(), max(fixed, key=analysis.iqm)
     if cheaper:
@@ -168,26 +167,18 @@ def which_fixed(analysis: Analysis) -> tuple[Choice, ...]:
 
 def _choose(analysis: Analysis, task: str) -> Choice:
     comparison, label, kind = analysis.comparison, analysis.comparison.label, fixed_word(analysis)
-    tables: dict[str, Scores] = {name: analysis.normalized(name) or [] for name in fixed_methods(analysis)}
-    spent = {name: analysis.methods[name].update_compute for name in tables}
-    place, metric, word = "Over all tasks", "iqm", "IQM"
+    names, place, word = fixed_methods(analysis), "Over all tasks", "IQM"
+    spent = {name: analysis.methods[name].update_compute for name in names}
+    value = {name: analysis.iqm(name) for name in names}
     if task:
-        index = comparison.common_tasks.index(task)
-        tables = {name: [table[index]] for name, table in tables.items()}
-        spent = {name: analysis.tasks[name, task].update_flops for name in tables}
-        place, metric, word = comparison.short[task], "mean", "mean"
-    value = {name: aggregate(table, resamples=1)[metric].value for name, table in tables.items()}
-    best = max(tables, key=lambda name: value[name])
+        place, word = comparison.short[task], "mean"
+        spent = {name: analysis.tasks[name, task].update_flops for name in names}
+        value = {name: float(np.mean(analysis.normalized(name, task=task) or [])) for name in names}
+    best = max(names, key=lambda name: value[name])
     if not analysis.learned(best, task):
         return Choice(place, None, f"No {kind} learned anything to speak of here.")
-    if any(len(np.asarray(scores)) < 2 for table in tables.values() for scores in table):
+    if analysis.fewest_runs(names, task) < 2:
         return Choice(place, None, f"One seed does not tell. {label(best)} has the highest {word}.")
-
-    def gap(name: str, rival: str) -> Estimate:
-        return difference(tables[name], tables[rival], metric=metric, resamples=analysis.resamples)
-
-    def p_value(name: str, rival: str, margin: float = 0.0) -> float:
-        return permutation_p(tables[name], tables[rival], metric=metric, margin=margin, draws=5 * analysis.resamples)
 
     def savings(name: str) -> str:
         rivals = [rival for rival in dict.fromkeys([best, comparison.baseline])
@@ -197,26 +188,26 @@ def _choose(analysis: Analysis, task: str) -> Choice:
 
     top = f"it has the highest {word} of {'the fixed K' if kind == 'fixed K' else f'the {kind}s'}"
     use, doubt, margin = f"Use {label(best)}: {top}", f"{label(best)}, if in doubt: {top}.", analysis.margin(best)
-    cheaper = sorted((name for name in tables if spent[name] * EQUAL < spent[best]), key=spent.__getitem__)
-    equal = [name for name in tables if name != best and spent[name] <= EQUAL * spent[best]]
+    cheaper = sorted((name for name in names if spent[name] * EQUAL < spent[best]), key=spent.__getitem__)
+    equal = [name for name in names if name != best and spent[name] <= EQUAL * spent[best]]
     if not equal:  # as cheap as any
         return Choice(place, best, f"{use}, and is the cheapest.{savings(best)}")
     if not cheaper:
         second = max(equal, key=lambda name: value[name])
-        p = p_value(best, second)
-        facts = f"({signed(gap(best, second))}, {p_text(p)})"
+        p = analysis.p_value(best, second, task)
+        facts = f"({signed(analysis.gap(best, second, task))}, {p_text(p)})"
         if p < LEVEL:
             return Choice(place, best, f"{use}, and is better than {label(second)} {facts}.")
         text = f"{doubt} Whether it is better than {label(second)} is open {facts}."
         return Choice(place, None, text, (best, second))
-    tests = holm([p_value(name, best, margin) for name in cheaper])
+    tests = holm([analysis.p_value(name, best, task, margin=margin) for name in cheaper])
     for name, p in zip(cheaper, tests, strict=True):
         if p < LEVEL:
             facts = f"{word} {number(value[name])} against {number(value[best])}, {p_text(p)}"
             text = f"not worse than {label(best)}, the best {kind}, within {percent(MARGIN)} ({facts})."
             return Choice(place, name, f"Use {label(name)}: {text}{savings(name)}")
     # Name the best, and the cheapest whose interval leaves room for no loss.
-    gaps = {name: gap(name, best) for name in cheaper}
+    gaps = {name: analysis.gap(name, best, task) for name in cheaper}
     unclear = next((name for name in cheaper if gaps[name].high > -margin), None)
     if unclear is None:
         nearest = max(gaps, key=lambda name: gaps[name].value)
