@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -48,11 +49,22 @@ def hostile(tmp_path_factory):
     return directory
 
 
-def test_every_figure_comes_as_png_svg_and_csv_with_a_caption(report):
+def rows_of(files, name):
+    """Return the rows of a CSV among a report's files."""
+    return list(csv.DictReader(io.StringIO(files[name].decode())))
+
+
+@pytest.fixture(scope="module")
+def files(report):
+    """Every file of the report, as it is on the disk."""
     options, facts = report
+    return {name: (options.output / name).read_bytes() for name in facts["files"]}
+
+
+def test_every_figure_comes_as_png_svg_and_csv_with_a_caption(report, files):
+    _, facts = report
     for name, figure in facts["figures"].items():
-        for ending in ("png", "svg", "csv"):
-            assert (options.output / "figures" / f"{name}.{ending}").stat().st_size > 50
+        assert min(len(files[f"figures/{name}.{ending}"]) for ending in ("png", "svg", "csv")) > 50
         assert re.search(r"n = \d.* seeds? ×", figure["caption"]), name
         assert re.search("moothing", figure["caption"]) or "interval" in figure["caption"], name
     names = set(facts["figures"])
@@ -64,20 +76,16 @@ def test_every_figure_comes_as_png_svg_and_csv_with_a_caption(report):
     assert "aggregates-test" not in names  # there are no evaluations
 
 
-def test_the_csv_beside_a_figure_is_what_it_draws(report):
-    options, facts = report
-    rows = list(csv.DictReader(io.StringIO((options.output / "figures" / "score-against-compute.csv").read_text())))
-    iqm = next(method["final-score"]["iqm"] for method in facts["methods"] if method["name"] == "ucb")
-    row = next(row for row in rows if row["method"] == "ucb")
+def test_the_csv_beside_a_figure_is_what_it_draws(report, files):
+    (row,) = (row for row in rows_of(files, "figures/score-against-compute.csv") if row["method"] == "ucb")
+    iqm = next(method["final-score"]["iqm"] for method in report[1]["methods"] if method["name"] == "ucb")
     assert [float(row[name]) for name in ("iqm", "iqm_low", "iqm_high")] == iqm
 
 
-def test_the_page_shows_the_figures_that_are_written_beside_it(report):
-    options, _ = report
-    page = (options.output / "report.html").read_text()
+def test_the_page_shows_the_figures_that_are_written_beside_it(files):
+    page = files["report.html"].decode()
     for name in ("score-against-compute", "per-task-differences", "aggregates-train", "decisions"):
-        svg = (options.output / "figures" / f"{name}.svg").read_text()
-        drawn = re.findall(r' d="([^"]{40,})"', svg)
+        drawn = re.findall(r' d="([^"]{40,})"', files[f"figures/{name}.svg"].decode())
         assert drawn
         for path in drawn:
             assert re.sub(r"\s+", " ", path) in page, name
@@ -92,71 +100,61 @@ def test_ablations_and_test_levels_are_drawn_where_the_study_has_them(tmp_path):
     write_study(tmp_path, [*METHODS[:3], *MORE], TASKS, [1, 2], iterations=6, evaluate=True)
     files, facts = report_files(ReportOptions((tmp_path,), resamples=100))
     assert {"ablation-exploration", "ablation-window", "ablation-arms", "aggregates-test"} <= set(facts["figures"])
-    groups = {row["group"] for row in csv.DictReader(io.StringIO(files["figures/ablation-arms.csv"].decode()))}
-    assert groups == {"ucb c=1 W=50"}
-    exploration = csv.DictReader(io.StringIO(files["figures/ablation-exploration.csv"].decode()))
-    assert {row["method"] for row in exploration} == {"fixed-4", "ucb", "ucb-c5"}
+    assert {row["group"] for row in rows_of(files, "figures/ablation-arms.csv")} == {"ucb c=1 W=50"}
+    methods = {row["method"] for row in rows_of(files, "figures/ablation-exploration.csv")}
+    assert methods == {"fixed-4", "ucb", "ucb-c5"}
 
 
-def test_the_same_records_give_the_same_bytes(report):
+def test_the_same_records_give_the_same_bytes_which_tell_neither_the_day_nor_the_place(report, files):
     options, _ = report
-    again, _ = report_files(options)
-    for name, content in again.items():
-        assert (options.output / name).read_bytes() == content, name
-
-
-def test_no_file_tells_the_day_or_the_place(report):
-    options, facts = report
-    for name in facts["files"]:
-        content = (options.output / name).read_bytes()
+    for name, content in report_files(options)[0].items():
+        assert files[name] == content, name
         assert str(options.directories[0]).encode() not in content, name
         assert b"dc:date" not in content, name
 
 
+@pytest.fixture
+def copied(report, tmp_path):
+    """The options of a copy of the report, and its facts, which a test may change."""
+    options, facts = report
+    shutil.copytree(options.output, tmp_path / "report")
+    return ReportOptions(options.directories, tmp_path / "report", resamples=200), json.loads(json.dumps(facts))
+
+
 @pytest.mark.slow
-def test_check_is_silent_on_a_fresh_report_and_names_what_changed(study, report, tmp_path):
-    options, _ = report
+def test_check_is_silent_on_a_fresh_report_and_names_what_changed(study, copied, tmp_path):
+    options, _ = copied
     assert check_report(options) == []
     shutil.copytree(study, tmp_path / "study")
-    shutil.copytree(options.output, tmp_path / "report")
     run = cell_path(tmp_path / "study", "ucb", TASKS[0], 1) / "iterations.csv"
     lines = run.read_text().splitlines(keepends=True)
     cells = lines[-1].split(",")
     cells[lines[0].split(",").index("score")] = "0.123"
     run.write_text("".join([*lines[:-1], ",".join(cells)]))
-    changed = check_report(ReportOptions((tmp_path / "study",), tmp_path / "report", resamples=200))
-    assert "tables/runs.csv no longer follows from the records" in changed
-    assert "report.html no longer follows from the records" in changed
-    assert "figures/learning-curves.png no longer follows from the records" in changed
+    changed = check_report(replace(options, directories=(tmp_path / "study",)))
+    names = {"tables/runs.csv", "report.html", "figures/learning-curves.png"}
+    assert {f"{name} no longer follows from the records" for name in names} <= set(changed)
     assert not any("compute-by-phase.csv" in text for text in changed)
 
 
 @pytest.mark.slow
-def test_check_finds_what_is_missing_and_what_is_no_longer_made(report, tmp_path):
-    options, _ = report
-    output = tmp_path / "report"
-    again = ReportOptions(options.directories, output, resamples=200)
-    assert "there is no report to check" in check_report(again)[0]
-    shutil.copytree(options.output, output)
-    (output / "figures" / "decisions.svg").unlink()
-    facts = json.loads((output / "report.json").read_text())
+def test_check_finds_what_is_missing_and_what_is_no_longer_made(copied, tmp_path):
+    options, facts = copied
+    assert "there is no report to check" in check_report(replace(options, out=tmp_path / "nowhere"))[0]
+    (options.output / "figures" / "decisions.svg").unlink()
     facts["files"].append("figures/old.png")
-    (output / "report.json").write_text(json.dumps(facts))
-    changed = check_report(again)
-    assert "figures/decisions.svg is missing" in changed
-    assert "figures/old.png is no longer made" in changed
+    (options.output / "report.json").write_text(json.dumps(facts))
+    assert {"figures/decisions.svg is missing", "figures/old.png is no longer made"} <= set(check_report(options))
 
 
 @pytest.mark.slow
-def test_pictures_of_another_matplotlib_are_judged_by_their_tables(report, tmp_path):
-    options, _ = report
-    output = tmp_path / "report"
-    shutil.copytree(options.output, output)
-    facts = json.loads((output / "report.json").read_text())
+def test_pictures_of_another_matplotlib_are_judged_by_their_tables(copied):
+    options, facts = copied
+    del facts["page"]  # the return value names it, the file does not
     facts["made_with"]["matplotlib"] = "0.1"
-    (output / "report.json").write_text(json.dumps(facts))
-    (output / "figures" / "decisions.svg").write_text("drawn otherwise")
-    assert check_report(ReportOptions(options.directories, output, resamples=200)) == []
+    (options.output / "report.json").write_text(json.dumps(facts))
+    (options.output / "figures" / "decisions.svg").write_text("drawn otherwise")
+    assert check_report(options) == []
 
 
 @pytest.mark.slow
@@ -210,9 +208,8 @@ def test_hostile_names_are_text_everywhere(hostile):
     assert "<img" not in files["figures/learning-curves.svg"].decode()
 
 
-def test_the_page_asks_for_nothing_from_the_network(report):
-    options, _ = report
-    page = (options.output / "report.html").read_text()
+def test_the_page_asks_for_nothing_from_the_network(files):
+    page = files["report.html"].decode()
     assert not re.search(r"""(src|href)=["']?(https?:)?//""", page)
     assert "default-src 'none'" in page
     # The one address is the name of SVG's namespace, which is never fetched.
@@ -229,13 +226,9 @@ def test_markdown_is_escaped():
     assert markdown("a|b <i>*x*</i> [y](z)") == r"a\|b &lt;i>\*x\*&lt;/i> \[y\](z)"
 
 
-def test_missing_runs_are_on_the_page(report):
-    options, _ = report
-    page = (options.output / "report.html").read_text()
-    assert ">2/3</td>" in page
-    assert "FloatingPointError: loss is not finite" in page
-    assert "Selected after the fact" in page
-    assert "27 of 30 runs are finished" in page
+def test_missing_runs_are_on_the_page(files):
+    wanted = (">2/3</td>", "FloatingPointError: loss is not finite", "Selected after the fact", "27 of 30 runs are")
+    assert [text for text in wanted if text not in files["report.html"].decode()] == []
 
 
 def test_options_are_checked(study, tmp_path):
@@ -246,62 +239,57 @@ def test_options_are_checked(study, tmp_path):
     assert ReportOptions((study,)).output == study / "report"
 
 
-def test_an_unfinished_study_has_a_report_too(tmp_path):
-    states = {(method[0], TASKS[0], 1): "interrupted" for method in METHODS[:3]}
+@pytest.mark.parametrize("state", ["interrupted", "missing"])
+def test_an_unfinished_study_has_a_report_too(tmp_path, state):
+    states = {(method[0], TASKS[0], 1): state for method in METHODS[:3]}
     write_study(tmp_path, METHODS[:3], TASKS[:1], [1], iterations=6, states=states)
     facts = build_report(ReportOptions((tmp_path,), resamples=100))
     assert facts["winner"] is None
     assert "no result over all tasks yet" in facts["summary"][0]
+    assert facts["figures"] == {}
 
 
-def test_a_study_that_has_not_begun_has_a_report_too(tmp_path):
-    states = {(method[0], TASKS[0], 1): "missing" for method in METHODS[:3]}
-    write_study(tmp_path, METHODS[:3], TASKS[:1], [1], iterations=6, states=states)
-    assert build_report(ReportOptions((tmp_path,), resamples=100))["figures"] == {}
-
-
-def refused(options, match):
-    with pytest.raises(ValueError, match=match):
-        build_report(options)
+@pytest.fixture
+def small(tmp_path):
+    """The options of the report of a small study."""
+    write_study(tmp_path / "study", METHODS[:2], TASKS[:1], [1], iterations=6)
+    return ReportOptions((tmp_path / "study",), resamples=100)
 
 
 @pytest.mark.parametrize("place", ["report", "report/figures"])
-def test_a_report_is_not_written_where_a_link_leads(tmp_path, place):
-    write_study(tmp_path / "study", METHODS[:2], TASKS[:1], [1], iterations=6)
+def test_a_report_is_not_written_where_a_link_leads(small, tmp_path, place):
     theirs = tmp_path / "theirs"
-    build_report(ReportOptions((tmp_path / "study",), theirs, resamples=100))
+    build_report(replace(small, out=theirs))
     (theirs / "figures" / "learning-curves.png").write_bytes(b"precious")
     link = tmp_path / "study" / place
     link.parent.mkdir(exist_ok=True)
     link.symlink_to(theirs / place.partition("/")[2])
     before = {file: file.read_bytes() for file in theirs.rglob("*.*")}
-    refused(ReportOptions((tmp_path / "study",), resamples=100), "is a symbolic link")
+    with pytest.raises(ValueError, match="is a symbolic link"):
+        build_report(small)
     assert {file: file.read_bytes() for file in theirs.rglob("*.*")} == before
 
 
-def test_a_readme_of_the_users_is_not_overwritten(tmp_path):
-    write_study(tmp_path / "study", METHODS[:2], TASKS[:1], [1], iterations=6)
+def test_a_readme_of_the_users_is_not_overwritten(small, tmp_path):
     (tmp_path / "README.md").write_text("mine")
-    refused(ReportOptions((tmp_path / "study",), tmp_path, resamples=100), r"README.md was not written by a former")
+    with pytest.raises(ValueError, match=r"README.md was not written by a former"):
+        build_report(replace(small, out=tmp_path))
     assert (tmp_path / "README.md").read_text() == "mine"
     assert not (tmp_path / "report.html").exists()
 
 
-def test_damaged_pictures_and_pipes_are_found_by_a_check(tmp_path):
-    write_study(tmp_path / "study", METHODS[:2], TASKS[:1], [1], iterations=6)
-    options = ReportOptions((tmp_path / "study",), resamples=100)
-    build_report(options)
-    picture = options.output / "figures" / "learning-curves.png"
+def test_damaged_pictures_and_pipes_are_found_by_a_check(small):
+    build_report(small)
+    picture = small.output / "figures" / "learning-curves.png"
     picture.write_bytes(picture.read_bytes()[:200])
-    assert check_report(options) == ["figures/learning-curves.png no longer follows from the records"]
+    assert check_report(small) == ["figures/learning-curves.png no longer follows from the records"]
     picture.unlink()
     os.mkfifo(picture)
     with hang_limit(60.0), pytest.raises(ValueError, match=r"learning-curves.png is not a regular file"):
-        check_report(options)
+        check_report(small)
 
 
-def test_settings_of_matplotlib_in_the_current_folder_change_nothing(tmp_path):
-    write_study(tmp_path / "study", METHODS[:2], TASKS[:1], [1], iterations=6)
+def test_settings_of_matplotlib_in_the_current_folder_change_nothing(small, tmp_path):
     (tmp_path / "matplotlibrc").write_text("text.usetex: True\nlines.linewidth: 30\n")
     code = f"""
 from pathlib import Path
@@ -310,7 +298,7 @@ build_report(ReportOptions((Path("study"),), Path({str(tmp_path / "there")!r}), 
 """
     source = str(Path(__file__).parent.parent.parent / "src")
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env={"PYTHONPATH": source, "PATH": ""}, check=True)
-    build_report(ReportOptions((tmp_path / "study",), tmp_path / "here", resamples=100))
+    build_report(replace(small, out=tmp_path / "here"))
     names = [file.relative_to(tmp_path / "here") for file in (tmp_path / "here").rglob("*.svg")]
     assert names
     assert all((tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes() for name in names)
