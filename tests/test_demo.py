@@ -141,8 +141,5 @@ def test_the_updates_of_several_runs_are_judged_together() -> None:
     assert advice.whole.updates == 78
     assert advice.whole.slope.value == pytest.approx(2)
     assert advice.whole.slope.error == pytest.approx(np.std([1, 3] * 39, ddof=1) / np.sqrt(78))
-    assert [stage.updates for stage in advice.stages] == [
-        25,
-        27,
-        26,
-    ]  # of 27, 27 and 26 rows; the first two judge nothing
+    # of 27, 27 and 26 rows; the first two judge nothing
+    assert [stage.updates for stage in advice.stages] == [25, 27, 26]

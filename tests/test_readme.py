@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,14 +17,10 @@ import numpy as np
 import pytest
 
 import adept
-from adept.studies.grid import load_study
+from tests.test_docs import PAGES, ROOT
+from tests.test_docs import blocks as blocks_of
 
-ROOT = Path(__file__).parent.parent
-PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
-
-
-def blocks(page: str) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+blocks = partial(blocks_of, language="python")
 
 
 def run(page: str, **given: Any) -> dict[str, Any]:
@@ -197,13 +194,6 @@ def test_every_command_of_readme_runs_in_a_fresh_clone(clone: Path):
     assert any(INSTALLS.match(command) for command in found)
     for command in sorted(found, key=lambda line: not INSTALLS.match(line)):  # a stable order
         run_there(shortened(command))
-
-
-def test_studies_that_readme_names_are_there():
-    names = re.findall(r"adept study ([\w-]+)", (ROOT / "README.md").read_text(encoding="utf-8"))
-    assert names
-    for name in names:
-        load_study(name)
 
 
 def test_readme_is_one_screen_and_its_commands_exist():

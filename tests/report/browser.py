@@ -84,6 +84,22 @@ class Browser:
             raise AssertionError(details.get("exception", {}).get("description", details["text"]))
         return result["result"].get("value")
 
+    def text(self, selector: str) -> str:
+        """Return the text of the first element that a selector finds."""
+        return str(self.evaluate(f"document.querySelector({json.dumps(selector)}).textContent"))
+
+    def count(self, selector: str) -> int:
+        """Return how many elements a selector finds."""
+        return int(self.evaluate(f"document.querySelectorAll({json.dumps(selector)}).length"))
+
+    def click(self, selector: str, place: int = 0) -> None:
+        """Click an element that a selector finds, by default the first."""
+        self.evaluate(f"document.querySelectorAll({json.dumps(selector)})[{place}].click()")
+
+    def style(self, selector: str, name: str) -> str:
+        """Return a computed style of the first element that a selector finds."""
+        return str(self.evaluate(f"getComputedStyle(document.querySelector({json.dumps(selector)})).{name}"))
+
     def press(self, key: str) -> None:
         """Press a key on what has the focus."""
         for kind in ("keyDown", "keyUp"):

@@ -30,9 +30,15 @@ def analysis(study):
     return analyze(load_comparison([study]), resamples=500)
 
 
-def small(tmp_path, methods, **options):
-    write_study(tmp_path, methods, TASKS[:1], options.pop("seeds", [1, 2, 3]), iterations=20, **options)
+def small(tmp_path, methods, tasks=TASKS[:1], seeds=(1, 2, 3), iterations=20, **options):
+    write_study(tmp_path, methods, tasks, seeds, iterations=iterations, **options)
     return load_comparison([tmp_path])
+
+
+def final_scores(comparison, *names):
+    """Return the mean final score of methods on the first task."""
+    return [np.mean([comparison.measure(run, "final-score") for run in comparison.finished(name, TASKS[0])])
+            for name in names]  # fmt: skip
 
 
 def test_scores_are_relative_to_the_baseline(analysis):
@@ -50,15 +56,14 @@ def test_compute_follows_the_formula_of_an_iteration(analysis):
 
 
 def test_missing_runs_are_counted_never_averaged_away(analysis):
-    assert (analysis.methods["thompson"].done, analysis.methods["thompson"].planned) == (5, 6)
-    assert (analysis.tasks["thompson", TASKS[1]].done, analysis.tasks["thompson", TASKS[1]].planned) == (2, 3)
+    method, cell = analysis.methods["thompson"], analysis.tasks["thompson", TASKS[1]]
+    assert (method.done, method.planned, cell.done, cell.planned) == (5, 6, 2, 3)
     assert "27 of 30 runs are finished (1 interrupted, 1 failed, 1 missing)" in summarize(analysis).cells
 
 
 def test_a_method_without_a_run_on_some_task_has_no_aggregate(tmp_path):
     states = {("ucb", TASKS[1], seed): "missing" for seed in (1, 2)}
-    write_study(tmp_path, METHODS[:3], TASKS, [1, 2], iterations=10, states=states)
-    found = analyze(load_comparison([tmp_path]), resamples=200)
+    found = analyze(small(tmp_path, METHODS[:3], TASKS, [1, 2], 10, states=states), resamples=200)
     assert not found.methods["ucb"].aggregates
     assert found.methods["fixed-1"].aggregates
     assert found.winner != "ucb"
@@ -80,8 +85,7 @@ def test_a_baseline_that_did_not_improve_offers_no_scale(tmp_path):
     assert "did not improve" in warnings[0]
     with pytest.raises(ValueError, match="use the normalization progress"):
         make_scale(comparison, "ratio")
-    write_study(tmp_path / "two", METHODS[:3], TASKS[:2], [1, 2], iterations=20, scale=-1.0)
-    comparison = load_comparison([tmp_path / "two"])
+    comparison = small(tmp_path / "two", METHODS[:3], tasks=TASKS, seeds=[1, 2], scale=-1.0)
     scale, warnings = make_scale(comparison, "auto")
     assert scale is None
     assert "did not improve" in warnings[0]
@@ -94,10 +98,8 @@ def test_progress_is_measured_from_the_baselines_start(tmp_path):
     assert scale.kind == "progress"
     found = analyze(comparison, normalization="progress", resamples=200)
     assert found.methods["fixed-4"].aggregates["final-score"]["mean"].value == pytest.approx(1.0)
-    start = scale.offset[TASKS[0]]
-    scores = [comparison.measure(run, "final-score") for run in comparison.finished("ucb", TASKS[0])]
-    mean = sum(comparison.measure(run, "final-score") for run in comparison.finished("fixed-4", TASKS[0])) / 3
-    expected = sum((score - start) / (mean - start) for score in scores) / 3
+    start, (score, preset) = scale.offset[TASKS[0]], final_scores(comparison, "ucb", "fixed-4")
+    expected = (score - start) / (preset - start)
     assert found.methods["ucb"].aggregates["final-score"]["mean"].value == pytest.approx(expected)
 
 
@@ -139,7 +141,7 @@ def test_the_criterion_decides(tmp_path):
     fast = ("fixed-1", "Fast", {"scheduler": "fixed", "epochs": 1}, 0.8, 0.15)
     winners = {}
     for criterion in ("final-score", "mean-score", "steps-to-threshold"):
-        write_study(tmp_path / criterion, [slow, fast], TASKS[:1], [1, 2, 3], iterations=40)
+        small(tmp_path / criterion, [slow, fast], iterations=40)
         file = tmp_path / criterion / "study.toml"
         more = "\nthreshold = 0.5" if criterion == "steps-to-threshold" else ""
         file.write_text(file.read_text().replace("[base]", f'criterion = "{criterion}"{more}\n[base]'))
@@ -169,9 +171,8 @@ def test_differences_are_tested_against_the_baseline(tmp_path):
     assert found.methods["ucb"].standing == "better"  # 0.90 against 0.80, with a deviation of 0.04
     assert found.methods["fixed-1"].standing == "worse"
     assert found.tasks["ucb", TASKS[0]].p < 0.05
-    means = {name: comparison.scores(name, TASKS[0]).mean() for name in ("ucb", "fixed-4")}
-    gap = found.tasks["ucb", TASKS[0]].difference
-    assert gap.value == pytest.approx(means["ucb"] / means["fixed-4"] - 1)
+    gap, (ours, base) = found.tasks["ucb", TASKS[0]].difference, final_scores(comparison, "ucb", "fixed-4")
+    assert gap.value == pytest.approx(ours / base - 1)
     assert gap.low < gap.value < gap.high
     headline = summarize(found).headline
     spent = f"{100 * found.methods['ucb'].update_compute:.0f} %"
@@ -195,9 +196,7 @@ def test_a_study_whose_seeds_cannot_show_a_winner_says_so_first(tmp_path):
     """Three seeds, one task, three rivals, all far ahead: the smallest p is 3 × 0.1."""
     scores = {4: 0.3, 3: 0.9, 2: 0.9, 1: 0.9}
     methods = [(f"k{k}", f"K={k}", {"scheduler": "fixed", "epochs": k}, score, 0.3) for k, score in scores.items()]
-    write_study(tmp_path, methods, TASKS[:1], [1, 2, 3], iterations=20)
-    found = analyze(load_comparison([tmp_path]), resamples=2000)
-    summary = summarize(found)
+    summary = summarize(analyze(small(tmp_path, methods), resamples=2000))
     needed = seeds_needed(1, 3)
     assert summary.headline == f"3 seeds cannot tell these methods apart, whatever they score; {needed} could."
     assert "3 seeds on 1 task cannot show a winner" in summary.differences[0]
@@ -208,14 +207,12 @@ def test_a_study_whose_seeds_cannot_show_a_winner_says_so_first(tmp_path):
 def test_curves_end_at_the_final_scores(analysis):
     comparison = analysis.comparison
     curve = mean_curve(analysis, "ucb", TASKS[0])
-    scores = [comparison.measure(run, "final-score") for run in comparison.finished("ucb", TASKS[0])]
-    assert curve.mean[-1] == pytest.approx(sum(scores) / 3)
+    assert curve.mean[-1] == pytest.approx(final_scores(comparison, "ucb")[0])
     assert curve.low[-1] <= curve.mean[-1] <= curve.high[-1]
     assert math.isnan(curve.mean[0])  # no episode had ended
     assert (curve.done, curve.planned) == (3, 3)
-    assert mean_curve(analysis, "ucb").mean[-1] == pytest.approx(
-        analysis.methods["ucb"].aggregates["final-score"]["mean"].value
-    )
+    over_all = analysis.methods["ucb"].aggregates["final-score"]["mean"].value
+    assert mean_curve(analysis, "ucb").mean[-1] == pytest.approx(over_all)
 
 
 def test_choice_shares_add_up_and_end_at_the_counts(analysis):

@@ -51,10 +51,21 @@ def test_every_scalar_is_read_as_tensorboard_reads_it(tmp_path):
     assert len(found) == 300
 
 
-def test_tensors_of_one_number_are_scalars(tmp_path):
-    folder = write_events(tmp_path / "run", [(1, 0.5), (2, -3.0)], "rollout/ep_rew_mean", tensor=True)
-    steps, score, *_ = read_returns(folder)
-    assert (steps.tolist(), score.tolist()) == ([1.0, 2.0], [0.5, -3.0])
+MEANS = "rollout/ep_rew_mean"
+
+
+@pytest.mark.parametrize(
+    ("tag", "tensor", "points", "steps", "score"),
+    [
+        (MEANS, True, [(1, 0.5), (2, -3.0)], [1, 2], [0.5, -3.0]),  # a tensor of one number is a scalar
+        (MEANS, False, [(1, 7.0), (2, 9.0)], [1, 2], [7.0, 9.0]),  # means are taken as they are
+        # Episodes that end together are one point, of the mean of the last hundred.
+        ("charts/episodic_return", False, [(8, 1.0), (8, 3.0), (16, 5.0)], [8, 16], [2.0, 3.0]),
+    ],
+)
+def test_returns_by_hand(tmp_path, tag, tensor, points, steps, score):
+    found = read_returns(write_events(tmp_path / "run", points, tag, tensor=tensor))
+    assert (found[0].tolist(), found[1].tolist()) == (steps, score)
 
 
 def test_a_file_cut_short_gives_what_is_whole(tmp_path):
@@ -73,23 +84,12 @@ def test_episodes_become_means_of_the_last_hundred(tmp_path):
     assert steps[-1] == 150.0
 
 
-def test_episodes_that_end_together_are_one_point(tmp_path):
-    folder = write_events(tmp_path / "run", [(8, 1.0), (8, 3.0), (16, 5.0)])
-    steps, score, *_ = read_returns(folder)
-    assert (steps.tolist(), score.tolist()) == ([8.0, 16.0], [2.0, 3.0])
-
-
-def test_means_are_taken_as_they_are(tmp_path):
-    folder = write_events(tmp_path / "run", [(1, 7.0), (2, 9.0)], "rollout/ep_rew_mean")
-    assert read_returns(folder)[1].tolist() == [7.0, 9.0]
-
-
 def test_epochs_of_our_integrations_give_compute_and_mean_k(tmp_path):
     # Two methods on one task: 10 epochs at each of 4 updates, and 10, 5, 5 and 4.
     for method, epochs in (("preset", [10, 10, 10, 10]), ("ours", [10, 5, 5, 4])):
         for seed in (1, 2):
             folder = tmp_path / method / "Hopper" / f"PPO_{seed}"
-            write_events(folder, [(100 * i, float(i + seed)) for i in range(1, 5)], "rollout/ep_rew_mean")
+            write_events(folder, [(100 * i, float(i + seed)) for i in range(1, 5)], MEANS)
             write_events(folder, [(100 * i, k) for i, k in enumerate(epochs, 1)], "adept/epochs_done")
     steps, _, total, epochs = read_returns(tmp_path / "ours" / "Hopper" / "PPO_1")
     assert (steps.tolist(), total.tolist(), epochs.tolist()) == ([100, 200, 300, 400], [10, 15, 20, 24], [10, 5, 5, 4])
@@ -101,8 +101,7 @@ def test_epochs_of_our_integrations_give_compute_and_mean_k(tmp_path):
 
 def test_logs_without_our_epochs_tell_no_compute(tmp_path):
     """Stable-Baselines3 keeps its own count, `train/n_updates`, out of TensorBoard."""
-    folder = write_events(tmp_path / "run", [(100, 1.0), (200, 2.0)], "rollout/ep_rew_mean")
-    _, _, total, epochs = read_returns(folder)
+    _, _, total, epochs = read_returns(write_events(tmp_path / "run", [(100, 1.0), (200, 2.0)], MEANS))
     assert np.isnan(total).tolist() == [True, True]
     assert len(epochs) == 0
 
@@ -115,22 +114,23 @@ def test_cleanrl_names_tell_task_method_and_seed(tmp_path):
 
 
 def test_folders_tell_method_task_and_seed(tmp_path):
-    write_events(tmp_path / "sb3" / "CartPole-v1" / "PPO_1", [(1, 1.0)], "rollout/ep_rew_mean")
-    write_events(tmp_path / "sb3" / "CartPole-v1" / "PPO_2", [(1, 1.0)], "rollout/ep_rew_mean")
+    write_events(tmp_path / "sb3" / "CartPole-v1" / "PPO_1", [(1, 1.0)], MEANS)
+    write_events(tmp_path / "sb3" / "CartPole-v1" / "PPO_2", [(1, 1.0)], MEANS)
     write_events(tmp_path / "sb3" / "CartPole-v1" / "again" / "PPO_2", [(1, 1.0)], "time/fps")
     found = [(run.method, run.task, run.seed) for run in import_logs(tmp_path)]
     assert found == [("sb3", "CartPole-v1", 1), ("sb3", "CartPole-v1", 2)]
 
 
-def test_a_layout_that_tells_nothing_is_refused_with_the_one_that_does(tmp_path):
-    write_events(tmp_path / "PPO_1", [(1, 1.0)])
-    with pytest.raises(ValueError, match="METHOD/TASK/RUN"):
-        import_logs(tmp_path)
-
-
-def test_logs_without_returns_are_refused(tmp_path):
-    write_events(tmp_path / "m" / "t" / "1", [(1, 1.0)], "time/fps")
-    with pytest.raises(ValueError, match=r"charts/episodic_return or rollout/ep_rew_mean"):
+@pytest.mark.parametrize(
+    ("place", "tag", "message"),
+    [
+        ("PPO_1", MEANS, "METHOD/TASK/RUN"),  # a layout that tells nothing
+        ("m/t/1", "time/fps", r"charts/episodic_return or rollout/ep_rew_mean"),
+    ],
+)
+def test_logs_that_cannot_be_read_are_refused(tmp_path, place, tag, message):
+    write_events(tmp_path / place, [(1, 1.0)], tag)
+    with pytest.raises(ValueError, match=message):
         import_logs(tmp_path)
 
 
@@ -139,7 +139,7 @@ def test_logs_stand_beside_a_study_at_the_steps_that_both_have(tmp_path):
     write_study(tmp_path / "study", METHODS[:2], [task], [1, 2], iterations=10)
     for seed in (1, 2):
         points = [(1024 * index, 0.1 * index) for index in range(1, 11)]
-        write_events(tmp_path / "logs" / "theirs" / "DoorKey-6x6" / f"PPO_{seed}", points, "rollout/ep_rew_mean")
+        write_events(tmp_path / "logs" / "theirs" / "DoorKey-6x6" / f"PPO_{seed}", points, MEANS)
     comparison = load_comparison([tmp_path / "study", tmp_path / "logs"])
     assert comparison.tasks == (task,)
     assert comparison.budget[task] == 10240.0

@@ -29,10 +29,18 @@ def write_page(directory, output):
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory):
+def running(tmp_path_factory):
     found = Browser(tmp_path_factory.mktemp("browser") / "profile")
     yield found
     found.close()
+
+
+@pytest.fixture
+def browser(running):
+    """A browser; nothing may be on its console at the end."""
+    running.problems.clear()
+    yield running
+    assert running.problems == []
 
 
 @pytest.fixture(scope="module")
@@ -42,168 +50,146 @@ def page(study, tmp_path_factory):
 
 def ends(browser) -> list[str]:
     """Return where the drawn curves end."""
-    return browser.evaluate(
-        "[...document.querySelectorAll('#curves path.line')].map(e => e.getAttribute('d').split('L').pop())"
-    )
+    return browser.evaluate(f"[...document.querySelectorAll('{LINES}')].map(e => e.getAttribute('d').split('L').pop())")
 
 
-def test_nothing_on_the_console_and_every_figure_is_there(browser, page):
-    browser.problems.clear()
+LINES = "#curves path.line"
+CHOSEN = "#tabs [aria-selected=true]"
+TABS = "#tabs button"
+
+
+def test_every_figure_is_there(browser, page):
     browser.open(page)
-    assert browser.problems == []
     for section, least in (("glance", 4), ("epochs", 1), ("more", 2)):
-        assert browser.evaluate(f"document.querySelectorAll('#{section} .figure > svg').length") >= least, section
-    assert browser.evaluate("document.querySelectorAll('#curves path.line').length") == 5
+        assert browser.count(f"#{section} .figure > svg") >= least, section
+    assert browser.count(LINES) == 5
     # Of the static figures, the text stays text.
-    assert "DoorKey-6x6" in browser.evaluate("document.querySelector('#glance').textContent")
+    assert "DoorKey-6x6" in browser.text("#glance")
 
 
 def test_the_axis_switch_moves_the_curves(browser, page):
     browser.open(page)
     steps = ends(browser)
-    browser.evaluate("document.querySelector('#axis input[value=f]').click()")
+    browser.click("#axis input[value=f]")
     assert ends(browser) != steps
-    assert "FLOPs" in browser.evaluate("document.querySelector('#curves svg').textContent")
-    browser.evaluate("document.querySelector('#axis input[value=steps]').click()")
+    assert "FLOPs" in browser.text("#curves svg")
+    browser.click("#axis input[value=steps]")
     assert ends(browser) == steps
-    assert browser.problems == []
 
 
 def test_tabs_work_by_mouse_and_by_keyboard(browser, page):
     browser.open(page)
-    chosen = "document.querySelector('#tabs [aria-selected=true]').textContent"
     shown = "[...document.querySelectorAll('.cells')].filter(e => !e.hidden).map(e => e.textContent).join('')"
-    assert browser.evaluate(chosen) == "All tasks"
+    assert browser.text(CHOSEN) == "All tasks"
     assert browser.evaluate(shown) == ""
-    browser.evaluate("document.querySelectorAll('#tabs button')[1].click()")
-    assert browser.evaluate(chosen) == "DoorKey-6x6"
+    browser.click(TABS, 1)
+    assert browser.text(CHOSEN) == "DoorKey-6x6"
     assert "DoorKey-6x6 in numbers" in browser.evaluate(shown)
-    browser.evaluate("document.querySelector('#tabs [aria-selected=true]').focus()")
+    browser.evaluate(f"document.querySelector('{CHOSEN}').focus()")
     browser.press("ArrowRight")
-    assert browser.evaluate(chosen) == "LavaGapS7"
+    assert browser.text(CHOSEN) == "LavaGapS7"
     assert browser.evaluate("document.activeElement.textContent") == "LavaGapS7"
     assert "2/3" in browser.evaluate(shown)
-    assert "Dotted lines are runs that are not finished" in browser.evaluate(
-        "document.getElementById('curves-caption').textContent"
-    )
+    assert "Dotted lines are runs that are not finished" in browser.text("#curves-caption")
     browser.press("End")
     browser.press("ArrowRight")
-    assert browser.evaluate(chosen) == "All tasks"
-
-
-LINES = "document.querySelectorAll('#curves path.line').length"
+    assert browser.text(CHOSEN) == "All tasks"
 
 
 def test_methods_can_be_hidden_shown_alone_and_by_group(browser, page):
     browser.open(page)
-    assert browser.evaluate(LINES) == 5
-    browser.evaluate("document.querySelector('#legend button[data-m=\"2\"]').click()")
-    assert browser.evaluate("document.querySelector('#legend button[data-m=\"2\"]').ariaPressed") == "false"
-    assert browser.evaluate(LINES) == 4
-    assert browser.evaluate("getComputedStyle(document.querySelector('#glance svg .m2')).opacity") == "0.12"
-    only = "document.querySelector('#legend [aria-label=\"Only PPO (K=1)\"]').click()"
-    browser.evaluate(only)
-    assert browser.evaluate(LINES) == 1
-    browser.evaluate(only)  # again: all
-    assert browser.evaluate(LINES) == 5
+    assert browser.count(LINES) == 5
+    browser.click('#legend button[data-m="2"]')
+    assert browser.count('#legend button[data-m="2"][aria-pressed=false]') == 1
+    assert browser.count(LINES) == 4
+    assert browser.style("#glance svg .m2", "opacity") == "0.12"
+    for drawn in (1, 5):  # again: all
+        browser.click('#legend [aria-label="Only PPO (K=1)"]')
+        assert browser.count(LINES) == drawn
     browser.evaluate("[...document.querySelectorAll('#legend .group')].find(e => e.textContent === 'ucb').click()")
-    assert browser.evaluate(LINES) == 4
-    browser.evaluate("document.querySelectorAll('#tabs button')[1].click()")
-    browser.evaluate("document.getElementById('seeds').click()")
-    assert browser.evaluate("document.querySelectorAll('#curves path.thin').length") == 3 + 3 + 3 + 2
-    assert browser.problems == []
+    assert browser.count(LINES) == 4
+    browser.click(TABS, 1)
+    browser.click("#seeds")
+    assert browser.count("#curves path.thin") == 3 + 3 + 3 + 2
 
 
 def test_the_address_keeps_the_choice(browser, page):
     browser.open(page)
-    browser.evaluate("document.querySelectorAll('#tabs button')[1].click()")
-    browser.evaluate("document.querySelector('#legend button[data-m=\"2\"]').click()")
-    browser.evaluate("document.querySelector('#axis input[value=f]').click()")
+    browser.click(TABS, 1)
+    browser.click('#legend button[data-m="2"]')
+    browser.click("#axis input[value=f]")
     address = browser.evaluate("location.hash")
     assert address == "#task=minigrid%2FDoorKey-6x6&axis=f&hide=ucb"
     drawn = ends(browser)
     browser.open(page)
-    assert browser.evaluate(LINES) == 5
+    assert browser.count(LINES) == 5
     browser.evaluate(f"location.hash = '{address}'; new Promise(done => setTimeout(() => done(1), 100))")
     assert ends(browser) == drawn
     assert browser.evaluate("document.querySelector('#axis input:checked').value") == "f"
     browser.open(page)
-    assert browser.problems == []
+
+
+CURVES = "(r => [r.x, r.y, r.width, r.height])(document.querySelector('#curves > svg').getBoundingClientRect())"
 
 
 def test_a_drag_zooms_and_a_button_goes_back(browser, page):
     browser.open(page)
     whole = ends(browser)
     browser.evaluate("document.querySelector('#curves').scrollIntoView({behavior: 'instant'})")
-    left, top, width = browser.evaluate(
-        "(r => [r.x, r.y, r.width])(document.querySelector('#curves > svg').getBoundingClientRect())"
-    )
+    left, top, width, _ = browser.evaluate(CURVES)
     for kind, share in (("mousePressed", 0.2), ("mouseMoved", 0.3), ("mouseReleased", 0.4)):
         browser.call("Input.dispatchMouseEvent", type=kind, x=left + share * width, y=top + 100, button="left",
                      buttons=1, clickCount=1)  # fmt: skip
     assert ends(browser) != whole
     assert "zoom=0." in browser.evaluate("location.hash")
-    browser.evaluate("document.getElementById('unzoom').click()")
+    browser.click("#unzoom")
     assert ends(browser) == whole
-    assert browser.evaluate("document.getElementById('unzoom').hidden")
+    assert browser.count("#unzoom[hidden]") == 1
 
 
 def test_end_labels_do_not_overlap(browser, tmp_path):
     write_study(tmp_path / "grid", [*METHODS, *MORE], TASKS[:1], [1, 2], iterations=8)
     browser.open(write_page(tmp_path / "grid", tmp_path / "report.html"))
-    boxes = browser.evaluate(
-        "[...document.querySelectorAll('#curves text.name')].map(e => Number(e.getAttribute('y')))"
-    )
+    names = "document.querySelectorAll('#curves text.name')"
+    boxes = browser.evaluate(f"[...{names}].map(e => Number(e.getAttribute('y')))")
     assert len(boxes) == 13
     assert all(b - a >= 13.9 for a, b in itertools.pairwise(sorted(boxes)))
-    assert browser.problems == []
 
 
 def test_tables_sort(browser, page):
     browser.open(page)
-    first = "document.querySelector('#methods tbody th').textContent"
-    browser.evaluate("document.querySelectorAll('#methods thead button')[2].click()")
-    assert browser.evaluate(first) == "ADEPT(U) {4,2,1}"
-    assert (
-        browser.evaluate("document.querySelectorAll('#methods thead th')[2].getAttribute('aria-sort')") == "descending"
-    )
-    browser.evaluate("document.querySelectorAll('#methods thead button')[2].click()")
-    assert browser.evaluate(first) == "PPO (K=1)"
+    browser.click("#methods thead button", 2)
+    assert browser.text("#methods tbody th") == "ADEPT(U) {4,2,1}"
+    assert browser.count("#methods thead th:nth-child(3)[aria-sort=descending]") == 1
+    browser.click("#methods thead button", 2)
+    assert browser.text("#methods tbody th") == "PPO (K=1)"
 
 
 def test_the_pointer_and_the_arrow_keys_tell_values(browser, page):
     browser.open(page)
     browser.evaluate("document.querySelector('#curves > svg').focus()")
     browser.press("ArrowLeft")
-    assert "ADEPT(U)" in browser.evaluate("document.querySelector('#curves .tip').textContent")
-    box = browser.evaluate(
-        "(r => [r.x, r.y, r.width, r.height])(document.querySelector('#curves > svg').getBoundingClientRect())"
-    )
+    assert "ADEPT(U)" in browser.text("#curves .tip")
+    left, top, width, height = browser.evaluate(CURVES)
     browser.evaluate("document.querySelector('#curves > svg').blur()")
-    assert browser.evaluate("document.querySelector('#curves .tip').hidden")
-    x, y = box[0] + box[2] / 3, box[1] + box[3] / 2
-    event = f"new PointerEvent('pointermove', {{clientX: {x}, clientY: {y}}})"
+    assert browser.count("#curves .tip[hidden]") == 1
+    event = f"new PointerEvent('pointermove', {{clientX: {left + width / 3}, clientY: {top + height / 2}}})"
     browser.evaluate(f"document.querySelector('#curves > svg').dispatchEvent({event})")
-    assert not browser.evaluate("document.querySelector('#curves .tip').hidden")
+    assert browser.count("#curves .tip[hidden]") == 0
 
 
 @pytest.mark.parametrize("width", [1280, 768, 390])
 @pytest.mark.parametrize("dark", [False, True])
 def test_it_fits_the_screen_in_both_lights(browser, page, width, dark, tmp_path):
-    browser.problems.clear()
     browser.open(page, width=width, dark=dark)
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
-    ground = browser.evaluate("getComputedStyle(document.body).backgroundColor")
-    ink = browser.evaluate("getComputedStyle(document.querySelector('.headline')).color")
-    assert contrast(ground, ink) > 10
-    assert contrast(ground, browser.evaluate("getComputedStyle(document.querySelector('figcaption')).color")) > 4.5
-    edges = browser.evaluate(
-        "[...document.querySelectorAll('.chart > svg, .figure > svg')].map(e => e.getBoundingClientRect().right)"
-    )
-    assert max(edges) <= width + 1
+    ground = browser.style("body", "backgroundColor")
+    assert contrast(ground, browser.style(".headline", "color")) > 10
+    assert contrast(ground, browser.style("figcaption", "color")) > 4.5
+    drawings = "document.querySelectorAll('.chart > svg, .figure > svg')"
+    assert max(browser.evaluate(f"[...{drawings}].map(e => e.getBoundingClientRect().right)")) <= width + 1
     browser.screenshot(tmp_path / "page.png")
     assert (tmp_path / "page.png").stat().st_size > 20_000
-    assert browser.problems == []
 
 
 def contrast(first: str, second: str) -> float:
@@ -220,17 +206,11 @@ def contrast(first: str, second: str) -> float:
 
 def test_it_prints_without_controls(browser, page):
     browser.open(page, dark=True)
-    browser.call(
-        "Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}]
-    )
+    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+    browser.call("Emulation.setEmulatedMedia", media="print", features=dark)
     try:
-        assert browser.evaluate("getComputedStyle(document.querySelector('.tabs')).display") == "none"
-        assert (
-            contrast(
-                browser.evaluate("getComputedStyle(document.querySelector('.headline')).color"), "rgb(255,255,255)"
-            )
-            > 10
-        )
+        assert browser.style(".tabs", "display") == "none"
+        assert contrast(browser.style(".headline", "color"), "rgb(255,255,255)") > 10
     finally:
         browser.call("Emulation.setEmulatedMedia", media="screen")
 
@@ -238,12 +218,10 @@ def test_it_prints_without_controls(browser, page):
 def test_hostile_names_do_nothing(browser, tmp_path):
     methods = [("fixed-4", f"base {HOSTILE}", *METHODS[0][2:]), ("ucb", HOSTILE, *METHODS[2][2:])]
     write_study(tmp_path / "grid", methods, TASKS[:1], [1, 2], iterations=6)
-    browser.problems.clear()
     browser.open(write_page(tmp_path / "grid", tmp_path / "report.html"))
-    browser.evaluate("document.querySelectorAll('#tabs button')[1].click()")
-    assert browser.problems == []
+    browser.click(TABS, 1)
     assert browser.evaluate("document.title") == "A made-up study"
-    assert browser.evaluate("document.querySelectorAll('img, #panel script').length") == 0
+    assert browser.count("img, #panel script") == 0
     labels = browser.evaluate("[...document.querySelectorAll('#legend button[data-m]')].map(e => e.textContent)")
     assert labels == [f"base {HOSTILE}", HOSTILE]
 
@@ -255,11 +233,9 @@ def test_imported_logs_alone_have_no_flops(browser, tmp_path):
         for seed in (1, 2, 3):
             points = [(1000 * index, index + seed) for index in range(1, 30)]
             write_events(tmp_path / "logs" / method / "Hopper" / f"PPO_{seed}", points, "rollout/ep_rew_mean")
-    browser.problems.clear()
     browser.open(write_page(tmp_path / "logs", tmp_path / "report.html"))
-    assert browser.problems == []
     assert browser.evaluate("[...document.querySelectorAll('#axis input')].map(e => e.value)") == ["steps"]
-    assert browser.evaluate("document.querySelector('[id^=score-against]') === null")
+    assert browser.count("[id^=score-against]") == 0
 
 
 def test_sixteen_hundred_runs_make_a_small_page_that_opens(browser, tmp_path, monkeypatch):
@@ -267,17 +243,8 @@ def test_sixteen_hundred_runs_make_a_small_page_that_opens(browser, tmp_path, mo
     tasks = [f"procgen/{game}" for game in GAMES]
     write_study(tmp_path / "grid", [*METHODS, *MORE[:5]], tasks, range(1, 11), iterations=100)
     page = write_page(tmp_path / "grid", tmp_path / "report.html")
-    data = page.read_text().partition('id="data">')[2].partition("</script>")[0]
-    assert (
-        sum(
-            len(line["seeds"])
-            for curves in json.loads(data)["curves"].values()
-            for line in curves["lines"]
-            if "seeds" in line
-        )
-        == 1600
-    )
-    browser.problems.clear()
+    data = json.loads(page.read_text().partition('id="data">')[2].partition("</script>")[0])
+    lines = [line for curves in data["curves"].values() for line in curves["lines"]]
+    assert sum(len(line.get("seeds", ())) for line in lines) == 1600
     browser.open(page)  # 0.4 s on an idle core; no clock decides a test
-    assert browser.problems == []
     assert page.stat().st_size < 4_000_000
