@@ -17,9 +17,8 @@ from adept.algorithms.autograd import Autograd
 from adept.algorithms.learner import Epoch, Learner, mean_metrics
 from adept.algorithms.stopping import make_rules
 from adept.config import Config, Execution
-from adept.envs import Environments, make_environments
+from adept.envs import make_environments
 from adept.envs.base import Array
-from adept.envs.checked import CheckedEnvironments
 from adept.fast.actors import fast_actor
 from adept.fast.gradients import fast_gradients
 from adept.flops import pass_flops
@@ -80,8 +79,7 @@ class Trainer:
         self.config, self.execution = config, execution or Execution()
         self.device = pick_device(self.execution.device)
         torch.set_num_threads(self.execution.threads)
-        threads = self.execution.env_threads
-        self.environments: Environments = CheckedEnvironments(make_environments(config, threads=threads), config.env)
+        self.environments = make_environments(config, threads=self.execution.env_threads)
         shape = self.environments.observation_shape
         seed = stream_seed(config.seed, "network")
         network = make_network(config.network, shape, self.environments.actions, seed)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -37,10 +38,11 @@ def test_one_object_adds_a_backend(monkeypatch: pytest.MonkeyPatch) -> None:
 
         def make(self, config: Config, count: int, **options: Any) -> Any:
             asked.update(options, task=config.task, count=count)
+            return BACKENDS["gymnasium"].make(replace(config, env="gymnasium/CartPole-v1"), 1, render=False)
 
     monkeypatch.setitem(BACKENDS, "mine", Mine())
     config = Config(env="mine/Task")
-    make_environments(config, threads=2, evaluating=True)
+    assert make_environments(config, threads=2, evaluating=True).name == "mine/Task"
     expected = {"threads": 2, "render": False, "evaluating": True, "test_levels": False, "task": "Task", "count": 16}
     assert asked == expected
     assert backend_of(config).evaluation_environments == 16

@@ -50,9 +50,12 @@ def make_environments(
     count = config.environments if count is None else count
     backend = backend_of(config)
     try:
-        return backend.make(
+        made = backend.make(
             config, count, threads=threads, render=render, evaluating=evaluating, test_levels=test_levels
         )
+        made.name = config.env
+        made.check_spaces()
+        return made
     except (ValueError, MissingExtra):
         raise
     except Exception as error:  # whatever a stranger's constructor, or its spaces, raise

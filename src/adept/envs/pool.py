@@ -40,7 +40,7 @@ class EnvPool(Backend):
         return PoolEnvironments(task, count, threads=threads, render=render, **(ATARI_TRAINING if training else {}))
 
 
-class PoolEnvironments:
+class PoolEnvironments(Environments):
     """Step one kind of EnvPool environment.
 
     EnvPool resets on the step after an end, and that step ignores the action: a row which is no data. Here ended
@@ -83,7 +83,7 @@ class PoolEnvironments:
         self._ids = np.arange(count, dtype=np.int32)
         self._state = itemgetter(*map(self._pool._state_keys.index, (observed, "reward", "done", "trunc")))
 
-    def restart(self, seed: int) -> Array:
+    def _restart(self, seed: int) -> Array:
         """Make a new pool: EnvPool's seeds are fixed when it is made."""
         self._pool.close()
         self._pool = self._make(seed)
@@ -100,7 +100,7 @@ class PoolEnvironments:
         self._pool._reset(ids)
         return self._observed(self._state(self._pool._recv())[0])
 
-    def step(self, actions: Array) -> Step:
+    def _step(self, actions: Array) -> Step:
         """Take one action in each environment; reset those that ended at once."""
         if self._start:
             actions = actions + self._start
@@ -115,12 +115,12 @@ class PoolEnvironments:
         observations[done] = self._reset(done.astype(np.int32))
         return Step(observations, rewards, terminated, truncated, final)
 
-    def render(self) -> Array:
+    def _render(self) -> Array:
         """Return a picture of the first environment."""
         frame = np.asarray(self._pool.render())
         return frame[0] if frame.ndim == 4 else frame
 
-    def close(self) -> None:
+    def _close(self) -> None:
         """Free the pool."""
         self._pool.close()
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from adept.envs.base import Array, Discrete, Step
+from adept.envs.base import Array, Discrete, Environments, Step
 from adept.envs.spaces import action_space, channels_last
 
 
-class SingleEnvironments:
+class SingleEnvironments(Environments):
     """Step several Gymnasium environments in turn, each restarted at once when it ends."""
 
     def __init__(self, name: str, make: Callable[[], Any], count: int) -> None:
@@ -26,13 +26,13 @@ class SingleEnvironments:
         self.observation_dtype: np.dtype[Any] = np.dtype(dtype)
         self.actions, self._start = action_space(name, self._environments[0].action_space)
 
-    def restart(self, seed: int) -> Array:
+    def _restart(self, seed: int) -> Array:
         """Reset every environment with a seed of its own."""
         seeds = np.random.SeedSequence(seed).generate_state(self.count)
         pairs = zip(self._environments, seeds, strict=True)
         return self._stack([env.reset(seed=int(own) & 0x7FFF_FFFF)[0] for env, own in pairs])
 
-    def step(self, actions: Array) -> Step:
+    def _step(self, actions: Array) -> Step:
         """Take one action in each environment; reset those that ended at once."""
         observations, finals = [], []
         rewards = np.empty(self.count, np.float32)
@@ -55,11 +55,11 @@ class SingleEnvironments:
         final_observations = self._stack(finals) if finals else None
         return Step(self._stack(observations), rewards, terminated, truncated, final_observations)
 
-    def render(self) -> Array:
+    def _render(self) -> Array:
         """Return a picture of the first environment."""
         return np.asarray(self._environments[0].render())
 
-    def close(self) -> None:
+    def _close(self) -> None:
         """Close every environment."""
         for env in self._environments:
             env.close()

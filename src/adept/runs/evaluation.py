@@ -17,7 +17,6 @@ from adept.algorithms.learner import load_network
 from adept.config import Config, Execution
 from adept.envs import Array, Environments, backend_of, make_environments
 from adept.envs.base import Continuous
-from adept.envs.checked import CheckedEnvironments
 from adept.extras import require
 from adept.networks import TorchActor, make_network
 from adept.normalization import ObservationNormalizer
@@ -142,7 +141,7 @@ def evaluate(
 def _playing(
     path: Path, episodes: int, levels: str, deterministic: bool, seed: int, trust: bool, execution: Execution,
     **settings: Any,
-) -> Iterator[tuple[SavedPolicy, CheckedEnvironments, Array]]:  # fmt: skip
+) -> Iterator[tuple[SavedPolicy, Environments, Array]]:  # fmt: skip
     """Give a run's saved policy, the environments of an evaluation, and their first observations."""
     if levels not in ("train", "test"):
         raise ValueError(f"levels must be train or test, got {levels!r}")
@@ -155,7 +154,7 @@ def _playing(
         config, evaluating=True, test_levels=levels == "test", threads=execution.env_threads, **settings
     )
     stream = stream_seed(config.seed, "evaluation", seed)
-    with contextlib.closing(CheckedEnvironments(made, config.env)) as environments:
+    with contextlib.closing(made) as environments:
         policy = SavedPolicy(path, config, environments, execution.device, stream, deterministic=deterministic)
         yield policy, environments, environments.restart(stream)
 

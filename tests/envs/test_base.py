@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from types import SimpleNamespace
 from typing import ClassVar
 
 import gymnasium
@@ -13,48 +12,51 @@ import pytest
 from gymnasium import spaces
 
 from adept.config import Config
-from adept.envs import checked, make_environments, single
-from adept.envs.base import Continuous, Discrete
-from adept.envs.checked import CheckedEnvironments, EnvironmentFailure
+from adept.envs import base, make_environments, single
+from adept.envs.base import Continuous, Discrete, EnvironmentFailure, Environments
 
 
-def environments(**methods):
-    return SimpleNamespace(
-        count=1, observation_shape=(1,), observation_dtype=np.float32, actions=Discrete(2), **methods
-    )
+class Failing(Environments):
+    """Raises in every method."""
 
+    name, count, observation_shape, observation_dtype, actions = "a/b", 1, (1,), np.float32, Discrete(2)
 
-def raising(message):
-    def method(*_):
-        raise RuntimeError(message)
+    def _restart(self, seed):
+        raise RuntimeError("no map")
 
-    return method
+    def _step(self, actions):
+        raise RuntimeError("no fuel")
+
+    def _render(self):
+        raise RuntimeError("no screen")
+
+    def _close(self):
+        raise RuntimeError("busy")
 
 
 def test_errors_name_the_environment_and_the_step():
-    guard = CheckedEnvironments(
-        environments(step=raising("no fuel"), restart=raising("no map"), render=raising("no screen")), "a/b"
-    )
+    failing = Failing()
     with pytest.raises(EnvironmentFailure, match=r"a/b raised RuntimeError in reset: no map"):
-        guard.restart(1)
+        failing.restart(1)
     with pytest.raises(EnvironmentFailure, match=r"a/b raised RuntimeError in step 1 after the last restart: no fuel"):
-        guard.step(np.zeros(1))
+        failing.step(np.zeros(1))
     with pytest.raises(EnvironmentFailure, match=r"a/b raised RuntimeError in render: no screen"):
-        guard.render()
+        failing.render()
 
 
 def test_a_hang_in_close_is_left_behind(monkeypatch, caplog):
-    monkeypatch.setattr(checked, "CLOSE_SECONDS", 0.05)
+    monkeypatch.setattr(base, "CLOSE_SECONDS", 0.05)
     forever = threading.Event()
+    monkeypatch.setattr(Failing, "_close", lambda self: forever.wait())
     with caplog.at_level(logging.WARNING, "adept"):
-        CheckedEnvironments(environments(close=forever.wait), "a/b").close()
+        Failing().close()
     assert "a/b does not close within 0.05 seconds" in caplog.text
     forever.set()
 
 
 def test_an_error_in_close_is_a_warning(caplog):
     with caplog.at_level(logging.WARNING, "adept"):
-        CheckedEnvironments(environments(close=raising("busy")), "a/b").close()
+        Failing().close()
     assert "a/b raised RuntimeError: busy as it was closed" in caplog.text
 
 
@@ -112,7 +114,7 @@ def odd(monkeypatch):
     def make(**given):
         monkeypatch.setattr(Odd, "given", given)
         config = Config(env="gymnasium/Odd-v0", network="mlp")
-        made = CheckedEnvironments(make_environments(config, count=2), config.env)
+        made = make_environments(config, count=2)
         made.restart(1)
         return made
 
@@ -170,10 +172,10 @@ def test_spaces_that_change_from_one_to_the_next_are_refused(odd):
     ],
 )
 def test_spaces_that_no_network_fits_are_refused(changes, message):
-    faulty = environments()
+    faulty = Failing()
     vars(faulty).update(changes)
     with pytest.raises(ValueError, match=f"a/b has {message}|a/b has actions whose {message}"):
-        CheckedEnvironments(faulty, "a/b")
+        faulty.check_spaces()
 
 
 def test_an_environment_without_spaces_is_one_line(monkeypatch):
