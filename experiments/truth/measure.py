@@ -99,9 +99,9 @@ def update_and_play(
     rollout = collector.collect()
     evaluator = Evaluator(learner, lengths=LENGTHS)
     evaluator.begin()
-    for epoch in learner.epochs(rollout, preset_settings(config, plan.marks[-1], rate)):
-        if epoch.index in plan.marks[:-1]:
-            evaluator.mark(epoch.index)
+    for epoch, _ in enumerate(learner.epochs(rollout, preset_settings(config, plan.marks[-1], rate)), 1):
+        if epoch in plan.marks[:-1]:
+            evaluator.mark(epoch)
     following = collector.collect()
     groups = time_groups(config.rollout_length, config.environments)
     deployed = following.log_probs.numpy()

@@ -92,10 +92,7 @@ class Collector:
         dtype = torch.uint8 if environments.observation_dtype == np.uint8 else torch.float32
         self._storage = torch.zeros((steps, count, *shape), dtype=dtype, device=device)
         self._rows = self._storage.unbind(0)
-        # On the CPU the same memory through NumPy; elsewhere a pinned page that each step's rows pass through.
-        on_host = device.type == "cpu"
-        self._page = np.zeros(0) if on_host else torch.zeros(self._rows[0].shape, dtype=dtype, pin_memory=True).numpy()
-        self._host = self._storage.numpy() if on_host else None
+        self._host = self._storage.numpy() if device.type == "cpu" else None  # the same memory, sooner written to
         self._actions = torch.zeros((steps, count, *distribution.action_shape), dtype=distribution.action_dtype).numpy()
         self._log_probs, self._values, self._rewards = (np.zeros((steps, count), np.float32) for _ in range(3))
         self._terminated, self._truncated = (np.zeros((steps, count), np.bool_) for _ in range(2))
@@ -178,9 +175,7 @@ class Collector:
         if self._host is not None:
             self._host[step] = observations
         else:
-            # The page is free: the actor has waited for the device since the last copy from it.
-            self._page[...] = observations
-            self._rows[step].copy_(torch.from_numpy(self._page), non_blocking=True)
+            self._rows[step].copy_(torch.from_numpy(observations))
         return self._rows[step]
 
     def _bounded(self, actions: Array) -> Array:

@@ -30,6 +30,8 @@ from adept.trainer_engine import TrainerEngine
 
 Record = dict[str, float]
 """One iteration as numbers by name, in a fixed order; NaN where there is nothing to say."""
+PARTS = ("collector", "learner", "engine")
+"""Parts of a trainer that have a state of their own."""
 
 
 def train(config: Config, execution: Execution | None = None) -> Iterator[Record]:
@@ -51,12 +53,6 @@ class Update:
         self.kept: list[Epoch] = []
         self.undone = False
         """whether the guard undid the last epoch, and it was not tried again"""
-
-    def add(self, epoch: Epoch) -> None:
-        """Take an epoch in; its number counts those that stand before it."""
-        epoch.index = len(self.kept) + 1
-        self.made.append(epoch)
-        self.kept.append(epoch)
 
     def again(self, factor: float, *, keep: int) -> None:
         """Drop all epochs but the first ones; the others are made again at another learning rate."""
@@ -95,8 +91,6 @@ class Trainer:
         self.iteration = 0
         self._totals = dict.fromkeys(("episodes", "gradient_steps", "flops", "monitor_flops"), 0)
         self._seconds = {"seconds": 0.0, "processor_seconds": 0.0}
-        self._parts: dict[str, Any] = {"collector": self.collector, "learner": self.learner, "engine": self.engine}
-        """those that have a state of their own"""
 
     def __iter__(self) -> Iterator[Record]:
         """Run the iterations that remain, yielding the record of each."""
@@ -172,15 +166,16 @@ class Trainer:
             for rule in self.stopping:
                 rows = rule.start(self.learner, rows, settings, seed)
             self._attempt(rows, update)
-            factor = self.engine.repeat(update.kept[-1]["approx_kl"])
+            last = update.kept[-1].metrics
+            factor = self.engine.repeat(last["approx_kl"])
             if factor is None or start is None:
                 break
             self.learner.restore(start)
             update.again(factor, keep=0)
         self.engine.settings = update.settings
-        last = update.kept[-1]
-        kl, clipped = last["approx_kl"], last["clip_fraction"]
-        self.engine.finished(last.index, kl=kl, clip_fraction=clipped, undone=update.undone)
+        self.engine.finished(
+            len(update.kept), kl=last["approx_kl"], clip_fraction=last["clip_fraction"], undone=update.undone
+        )
         return update
 
     def _attempt(self, rollout: Rollout, update: Update) -> None:
@@ -188,11 +183,12 @@ class Trainer:
         before = self.learner.snapshot() if self.engine.rule.kl_stop is not None else None
         epochs = self.learner.epochs(rollout, update.settings, self.engine.rule)
         while (epoch := next(epochs, None)) is not None:
-            update.add(epoch)
+            update.made.append(epoch)
+            update.kept.append(epoch)
             if before is not None:
-                if self.engine.stops(epoch["approx_kl"]):
+                if self.engine.stops(kl := epoch.metrics["approx_kl"]):
                     self.learner.restore(before)
-                    factor = self.engine.rule.retry(epoch["approx_kl"])
+                    factor = self.engine.rule.retry(kl)
                     if factor is None:
                         update.undone = True
                         return
@@ -201,8 +197,8 @@ class Trainer:
                     epochs = self.learner.epochs(rollout, left, self.engine.rule)
                     continue
                 before = self.learner.snapshot()
-            self.engine.mark(epoch.index)
-            if any(rule.stop(epoch) for rule in self.stopping):
+            self.engine.mark(len(update.kept))
+            if any(rule.stop(epoch.metrics) for rule in self.stopping):
                 return
 
     def _metrics(self, update: Update) -> Record:
@@ -214,11 +210,9 @@ class Trainer:
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return everything that the rest of the run depends on, as JSON-safe values and named arrays."""
         values: dict[str, Any] = {"iteration": self.iteration, **self._totals, **self._seconds}
-        if math.isnan(values["processor_seconds"]):
-            values["processor_seconds"] = None
         values["loss"], arrays = self.loss.state()
-        for name, part in self._parts.items():
-            values[name], own = part.state()
+        for name in PARTS:
+            values[name], own = getattr(self, name).state()
             arrays |= {f"{name}/{key}": value for key, value in own.items()}
         return values, arrays
 
@@ -227,12 +221,11 @@ class Trainer:
         if "engine" not in values:
             raise ValueError("this checkpoint is of an earlier version of ADEPT; continue it with that, or start again")
         self.loss.load(values.get("loss", {}), arrays)
-        for name, part in self._parts.items():
-            part.load(values[name], arrays_of(name, arrays))
+        for name in PARTS:
+            getattr(self, name).load(values[name], arrays_of(name, arrays))
         self.iteration = values["iteration"]
-        self._totals = {name: values[name] for name in self._totals}
-        spent = values.get("processor_seconds")  # older runs did not count it
-        self._seconds = {"seconds": values["seconds"], "processor_seconds": math.nan if spent is None else spent}
+        for counted in (self._totals, self._seconds):
+            counted.update({name: values[name] for name in counted})
 
     def close(self) -> None:
         """Free the environments."""

@@ -84,7 +84,7 @@ def test_a_rule_that_acts_between_updates_is_not_asked(make: Any) -> None:
     rollout = make_rollout("mlp-gaussian", network, config.batch_size)
     with_rule, without = make(copy.deepcopy(network), config), make(network, config)
     for epoch, plain in zip(with_rule.epochs(rollout, PLAN, KLRate(2)), without.epochs(rollout, PLAN), strict=True):
-        assert dict(epoch) == dict(plain)
+        assert epoch.metrics == plain.metrics
         assert epoch.learning_rate == plain.learning_rate == RATE
     assert torch.equal(with_rule.parameters(), without.parameters())
 

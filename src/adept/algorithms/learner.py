@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -116,32 +117,24 @@ class Gradients(ABC):
         return torch.cat([call(chunk) for chunk in torch.split(observations, self.rows_at_once or VALUE_CHUNK)])
 
 
-class Epoch(Mapping[str, float]):
-    """One pass over a rollout: its number within the update, its gradient steps, their rows, mean metrics by name.
+@dataclass(frozen=True, eq=False)
+class Epoch:
+    """One pass over a rollout."""
 
-    The metrics stay on the device until the first of them is read: that alone waits for a GPU.
-    `learning_rate` is that of the last gradient step.
-    """
-
-    def __init__(
-        self, index: int, gradient_steps: int, rows: int, names: tuple[str, ...], means: Tensor,
-        learning_rate: float = math.nan,
-    ) -> None:  # fmt: skip
-        self.index, self.gradient_steps, self.rows = index, gradient_steps, rows
-        self.names, self.means, self.learning_rate = names, means, learning_rate
+    gradient_steps: int
+    rows: int
+    """of all gradient steps"""
+    names: tuple[str, ...]
+    """of the metrics"""
+    means: Tensor
+    """of the metrics over the gradient steps; reading `metrics` is the first to wait for a GPU"""
+    learning_rate: float = math.nan
+    """of the last gradient step"""
 
     @cached_property
-    def _metrics(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
+        """The mean metrics by name."""
         return dict(zip(self.names, self.means.tolist(), strict=True))
-
-    def __getitem__(self, name: str) -> float:
-        return self._metrics[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.names)
-
-    def __len__(self) -> int:
-        return len(self.names)
 
 
 class Snapshot(NamedTuple):
@@ -172,12 +165,12 @@ class Learner:
             self._adam.steps = 0
         adapts = rule if rule is not None and rule.adapts_minibatches else None
         rate, size = settings.learning_rate, min(self._config.minibatch_size, len(rollout))
-        for index in range(1, settings.epochs + 1):
+        for _ in range(settings.epochs):
             order = torch.from_numpy(self._rng.permutation(len(rollout)))
             # Whole minibatches: of rows that are left over, each epoch leaves out others.
             order = order[: len(order) // size * size].view(-1, size).to(rollout.returns.device, non_blocking=True)
             means, rate = self._epoch(rollout, order, settings, rate, adapts)
-            yield Epoch(index, len(order), order.numel(), (*self.gradients.names, "gradient_norm"), means, rate)
+            yield Epoch(len(order), order.numel(), (*self.gradients.names, "gradient_norm"), means, rate)
 
     def _epoch(
         self, rollout: Rollout, order: Tensor, settings: Settings, rate: float, rule: Rule | None
@@ -283,14 +276,14 @@ def mean_metrics(epochs: Sequence[Epoch], *, undone: bool = False) -> dict[str, 
     tells is NaN.
     """
     last = epochs[-1]
-    lost = undone and not all(math.isfinite(value) for value in last.values())
+    lost = undone and not all(map(math.isfinite, last.metrics.values()))
     kept = epochs[:-1] if lost else epochs
     if not kept:
         return dict.fromkeys((*last.names, "approx_kl_last_epoch"), math.nan)
     means = torch.stack([epoch.means for epoch in kept]).mean(0).tolist()
     metrics = dict(zip(last.names, means, strict=True))
-    metrics["approx_kl_last_epoch"] = kept[-1]["approx_kl"]
-    if not all(math.isfinite(value) for value in metrics.values()):
+    metrics["approx_kl_last_epoch"] = kept[-1].metrics["approx_kl"]
+    if not all(map(math.isfinite, metrics.values())):
         raise ValueError(f"the loss is no longer a finite number ({metrics}); lower the learning rate")
     return metrics
 

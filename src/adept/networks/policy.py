@@ -207,24 +207,15 @@ class TorchActor:
 
     def __init__(self, network: ActorCritic, device: torch.device) -> None:
         self._network, self._device = network, device
-        self._discrete = not network.distribution.action_shape
 
     def refresh(self) -> None:
         """Nothing to do: the network itself is run."""
 
     @torch.inference_mode()
     def act(self, observations: Tensor, noise: Array) -> Decision:
-        """Sample actions; everything comes to the host in one transfer, so that a GPU is waited for only once."""
+        """Sample actions."""
         distribution = self._network.distribution
         parameters, values = self._network(observations)
-        actions = distribution.sample(parameters, torch.from_numpy(noise).to(self._device, non_blocking=True))
+        actions = distribution.sample(parameters, torch.from_numpy(noise).to(self._device))
         log_probs = distribution.log_prob(parameters, actions)
-        if self._device.type == "cpu":
-            return Decision(actions.numpy(), log_probs.numpy(), values.numpy())
-        return self._fetched(actions, log_probs, values)
-
-    def _fetched(self, actions: Tensor, log_probs: Tensor, values: Tensor) -> Decision:
-        rows = actions.reshape(len(actions), -1).to(torch.float32)
-        packed = torch.cat([log_probs[:, None], values[:, None], rows], 1).cpu().numpy()
-        chosen = packed[:, 2].astype(np.int64) if self._discrete else packed[:, 2:]
-        return Decision(chosen, packed[:, 0], packed[:, 1])
+        return Decision(*(each.cpu().numpy() for each in (actions, log_probs, values)))
