@@ -1,6 +1,6 @@
 """What monitoring costs: the same runs with and without it, in turn, in processor time.
 
-    python benchmarks/monitoring.py [--tasks minigrid …] [--blocks 3]
+    python -m benchmarks.monitoring [--tasks minigrid …] [--blocks 3]
 
 Both runs compute the same numbers, so that all of the difference is monitoring. An iteration of each is made in turn.
 A block has two measurements of long runs, and all of the 20 iterations of the short ones. *inside* is the share of
@@ -12,11 +12,9 @@ the rows that are judged, so that the share is that of the paper's size. Each ta
 from __future__ import annotations
 
 import argparse
-import csv
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -25,12 +23,13 @@ from adept.config import Config, Execution
 from adept.presets import preset
 from adept.runs.machine import describe
 from adept.training import Trainer
+from benchmarks.tables import RESULTS, read, write
 
 SHORTER = 8
 """How much shorter Procgen's rollouts are than the preset's."""
 SHORT = 20
 """Iterations of a short run."""
-OUT = Path(__file__).resolve().parent.parent / "results" / "monitoring.csv"
+OUT = RESULTS.parent / "monitoring.csv"
 
 
 def configurations() -> dict[str, Config]:
@@ -41,7 +40,10 @@ def configurations() -> dict[str, Config]:
         "pendulum": preset("envpool/Pendulum-v1"),
         "ant": preset("pybullet/Ant"),
     }
-    short = ("minigrid/DoorKey-6x6", "gymnasium/CartPole-v1", "gymnasium/Acrobot-v1", "gymnasium/MountainCar-v0")
+    short = (
+        "minigrid/DoorKey-6x6", "gymnasium/CartPole-v1", "gymnasium/Acrobot-v1", "gymnasium/MountainCar-v0",
+        "envpool/Pendulum-v1",
+    )  # fmt: skip
     bigfish = preset("procgen/bigfish")
     rollout_length, monitor_rows = bigfish.rollout_length // SHORTER, bigfish.monitor_rows // SHORTER
     runs = {env.partition("/")[2]: preset(env) for env in short}
@@ -59,8 +61,12 @@ class Timed:
         self.trainer = Trainer(config, Execution(device="cpu"))
         self._records = iter(self.trainer)
         self.spent = self.inside = 0.0
-        for name in ("_rows", "_evaluate", "_begin", "mark"):
-            setattr(self.trainer.engine, name, self._counted(getattr(self.trainer.engine, name)))
+        engine = self.trainer.engine
+        places = [(engine, "_rows"), (engine, "_evaluate"), (engine, "mark")]
+        if engine._evaluator is not None:
+            places.append((engine._evaluator, "begin"))
+        for owner, name in places:
+            setattr(owner, name, self._counted(getattr(owner, name)))
         next(self._records)  # the first iteration warms up, and has no update to judge
         self.spent = self.inside = 0.0
 
@@ -117,13 +123,7 @@ def main() -> None:
 def note(row: dict[str, Any]) -> None:
     """Add a row to the record, with the commit and the processor that it was measured with."""
     here = describe()
-    row = {**row, "commit": here["commit"], "processor": here["processor"]}
-    new = not OUT.exists()
-    with OUT.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, row, lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerow({name: f"{value:.4f}" if isinstance(value, float) else value for name, value in row.items()})
+    write(OUT, [*read(OUT), {**row, "commit": here["commit"], "processor": here["processor"]}])
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ its own makes from the packed records; the largest memory of that process; and t
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import multiprocessing
 import os
@@ -35,8 +34,7 @@ from adept.studies.grid import Study, parse_study
 from adept.studies.packing import FILE
 from adept.studies.results import Cell, pack
 from adept.studies.work import Settings
-
-RESULTS = Path(__file__).resolve().parent.parent / "results" / "throughput"
+from benchmarks.tables import RESULTS, write
 
 Array = npt.NDArray[np.float64]
 
@@ -150,16 +148,12 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=300)
     parser.add_argument("--out", type=Path, default=RESULTS / "studies.csv")
     options = parser.parse_args()
-    rows: list[dict[str, str]] = []
+    rows: list[dict[str, float]] = []
     for runs in options.runs:
         with tempfile.TemporaryDirectory() as folder:
-            row = measured(Path(folder) / "study", runs, options.iterations)
-        rows.append({name: f"{value:.4g}" for name, value in row.items()})
+            rows.append(measured(Path(folder) / "study", runs, options.iterations))
         print(json.dumps(rows[-1]), flush=True)
-        with options.out.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        write(options.out, rows)
 
 
 if __name__ == "__main__":

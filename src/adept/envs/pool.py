@@ -50,10 +50,7 @@ class PoolEnvironments(Environments):
 
     def __init__(self, env_id: str, count: int, *, threads: int = 1, render: bool = False, **options: Any) -> None:
         self._envpool = require("envpool", "envpool")
-        if env_id not in self._envpool.list_all_envs():
-            raise unknown_name("EnvPool environment", env_id, self._envpool.list_all_envs())
-        self.count = count
-        self._id = env_id
+        self.count, self._id = count, env_id
         self._options = {**options, "num_envs": count, "num_threads": min(threads, count), "env_type": "gymnasium"}
         if render:
             self._options["render_mode"] = "rgb_array"
