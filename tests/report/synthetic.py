@@ -1,11 +1,7 @@
-"""Folders of studies with invented numbers, written by the code that writes real ones.
-
-Run `python tests/report/synthetic.py DIR [--full]` for one to look at: 13 methods, or the 1,600 runs of 16 tasks.
-"""
+"""Folders of studies with invented numbers, written by the code that writes real ones."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -149,23 +145,3 @@ def hindsight(iteration: int, config: Config, random: np.random.Generator) -> di
            **{f"gain/{k}": gain[k] for k in (1, 2)}, "gain/x0.5": 0.7 * gain[4], "gain/x2": 1.6 * gain[4]}  # fmt: skip
     row = row if iteration > 1 else dict.fromkeys(row, math.nan)
     return {**row, "lr_scale": 1.02**iteration if config.scheduler == "hindsight" else math.nan}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--full", action="store_true")
-    arguments = parser.parse_args()
-    methods, seeds = [*METHODS, *MORE], 5
-    tasks = ["minigrid/DoorKey-6x6", "minigrid/LavaGapS7", "minigrid/Empty-16x16"]
-    states = {("thompson", tasks[1], 3): "failed", ("ucb-c5", tasks[0], 2): "missing",
-              ("ucb-w10", tasks[2], 5): "interrupted"}  # fmt: skip
-    if arguments.full:
-        methods, tasks, seeds, states = methods[:10], [f"procgen/{game}" for game in GAMES], 10, {}
-    iterations = 150 if arguments.full else 120
-    write_study(arguments.directory, methods, tasks, range(1, seeds + 1), iterations=iterations, states=states,
-                evaluate=True)  # fmt: skip
-
-
-if __name__ == "__main__":
-    main()

@@ -60,8 +60,13 @@ def analysis(folder):
     return analyze(load_comparison([folder]), resamples=400)
 
 
+def flat(analysis):
+    """Return every point by its method."""
+    return {point.method: point for own in points(analysis).values() for point in own}
+
+
 def test_methods_are_tested_where_the_value_is_the_same(analysis):
-    found = {point.method: point for point in points(analysis)}
+    found = flat(analysis)
     assert list(found) == list(FINAL)
     assert [found[f"ucb.{value}"].state for value in ("low", "usual", "high")] == ["higher", "open", "lower"]
     # Six seeds of each, every one ahead: p = 2/C(12, 6) = 0.0022, three tests are corrected together.
@@ -78,7 +83,7 @@ def test_methods_are_tested_where_the_value_is_the_same(analysis):
 def test_the_first_sentence_counts_and_the_next_names_every_value(analysis):
     ranges, counts, details = sentences(analysis)
     assert counts == "ADEPT(U) is above PPO at 1 of 3 values and below at 1."
-    score = {point.method: f"{point.score.value:.2f}" for point in points(analysis)}
+    score = {name: f"{point.score.value:.2f}" for name, point in flat(analysis).items()}
     assert details == (
         f"ADEPT(U) against PPO, mean score over the run: above at ÷ 10 ({score['ucb.low']} against "
         f"{score['fixed.low']}); below at × 10 ({score['ucb.high']} against {score['fixed.high']}); not shown to "
@@ -99,7 +104,7 @@ def test_the_figure_has_a_curve_per_method_and_its_numbers_beside_it(folder, ana
     assert [(row["method"], row["value"]) for row in rows] == [
         (method, value) for method in ("PPO", "ADEPT(U)") for value in ("÷ 10", "× 1", "× 10")
     ]
-    scores = [point.score.value for point in points(analysis)]
+    scores = [point.score.value for point in flat(analysis).values()]
     assert [float(row["score"]) for row in rows] == pytest.approx(scores, rel=1e-5)
     assert [point["score"][0] for point in facts["axis"]] == pytest.approx(scores, rel=1e-5)
     page = files["report.html"].decode()
@@ -112,7 +117,7 @@ def test_without_an_axis_nothing_is_said(folder, tmp_path):
     names = TEXT[:axis].replace("fixed.usual", "fixed"), TEXT[methods:]
     (tmp_path / "study.toml").write_text("".join(names))
     analysis = analyze(load_comparison([tmp_path]), resamples=400)
-    assert points(analysis) == sentences(analysis) == []
+    assert (points(analysis), sentences(analysis)) == ({}, [])
 
 
 def test_without_a_method_s_runs_nothing_is_said(folder, tmp_path):
@@ -122,4 +127,4 @@ def test_without_a_method_s_runs_nothing_is_said(folder, tmp_path):
             target = tmp_path / "runs" / path.relative_to(folder / "runs")
             target.parent.mkdir(parents=True, exist_ok=True)
             target.symlink_to(path)
-    assert points(analyze(load_comparison([tmp_path]), resamples=400)) == []
+    assert points(analyze(load_comparison([tmp_path]), resamples=400)) == {}

@@ -57,11 +57,3 @@ def test_two_learning_rates_stand_side_by_side_and_nothing_is_averaged(
     page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
     assert page.count("learning_rate=0.001</th>") > 1
     assert page.count("learning_rate=0.003</th>") > 1
-
-
-def test_a_folder_that_is_not_there_is_said_to_be_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", str(tmp_path / "nowhere")]) == 2
-    assert "nowhere does not exist" in capsys.readouterr().err
-    (tmp_path / "file").write_text("")
-    assert main(["report", str(tmp_path / "file")]) == 2
-    assert "file is a file" in capsys.readouterr().err

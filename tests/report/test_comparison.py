@@ -114,10 +114,12 @@ def test_a_name_that_means_two_things_is_told_apart_by_its_study(tmp_path):
 
 
 def test_an_unknown_baseline_and_a_wrong_folder_are_named(study, tmp_path):
+    (tmp_path / "file").write_text("")
     for folders, baseline, message in (
         ([study], "fixd-4", "did you mean 'fixed-4'"),
         ([tmp_path], None, r"study\.toml"),
         ([tmp_path / "nowhere"], None, r"the folder .*nowhere does not exist; give a folder of a study"),
+        ([tmp_path / "file"], None, "the folder .*file is a file; give a folder of a study"),
         ([], None, "one or more folders"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -150,6 +150,10 @@ class Analysis:
         base = self.comparison.baseline
         return tuple(name for name in self.scored if name != base) if base in self.scored else ()
 
+    def on_task(self, task: str) -> dict[str, TaskResult]:
+        """Return the results on a task by method."""
+        return {name: found for (name, place), found in self.tasks.items() if place == task}
+
     def standing(self, word: str) -> list[str]:
         """Return the methods of a standing, the best first."""
         return sorted((name for name in self.rivals if self.methods[name].standing == word), key=self.iqm, reverse=True)

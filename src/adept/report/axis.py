@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from adept.report.analysis import Analysis
 from adept.report.power import LEVEL
@@ -27,7 +26,7 @@ class Point:
     """by the criterion: of a single task the mean return, of several the IQM of normalised scores"""
     rival: float
     """that of the baseline's method"""
-    p: float = math.nan
+    p: float
     """that the two do not differ, corrected for all points (Holm); NaN for the baseline's method itself"""
 
     @property
@@ -38,41 +37,31 @@ class Point:
         return "higher" if self.score.value > self.rival else "lower"
 
 
-def points(analysis: Analysis) -> list[Point]:
-    """Return every method at every value, in the study's order; nothing without an axis, or while results lack."""
+def points(analysis: Analysis) -> dict[str, list[Point]]:
+    """Return each method's points by its label, in the study's order; none without an axis, or while results lack."""
     comparison = analysis.comparison
     places = {method.axis: method.name for method in comparison.methods if method.axis is not None}
     base = comparison.method(comparison.baseline).axis
     if base is None or not len(places) == len(comparison.methods) == len(analysis.scored):
-        return []
-    found, p_values = [], []
+        return {}
+    scores, tasks = {name: analysis.methods[name].iqm for name in analysis.scored}, comparison.common_tasks
+    if len(tasks) == 1 and comparison.criterion != "steps-to-threshold":
+        cells = {name: analysis.tasks[name, tasks[0]] for name in analysis.scored}
+        whole = comparison.criterion == "mean-score"
+        scores = {name: cell.area if whole else cell.score for name, cell in cells.items()}
+    rivals = {name: places[base[0], value] for (_, value), name in places.items()}
+    tested = [name for name, rival in rivals.items() if name != rival]
+    p_values = holm([analysis.p_value(name, rivals[name], two_sided=True) for name in tested])
+    corrected, found = dict(zip(tested, p_values, strict=True)), dict[str, list[Point]]()
     for (line, value), name in places.items():
-        rival = places[base[0], value]
-        found.append(Point(name, line, value, _score(analysis, name), _score(analysis, rival).value))
-        if name != rival:
-            p_values.append(analysis.p_value(name, rival, two_sided=True))
-    corrected = iter(holm(p_values))
-    return [replace(point, p=next(corrected)) if point.line != base[0] else point for point in found]
-
-
-def _score(analysis: Analysis, name: str) -> Estimate:
-    tasks, criterion = analysis.comparison.common_tasks, analysis.comparison.criterion
-    if len(tasks) > 1 or criterion == "steps-to-threshold":
-        return analysis.methods[name].iqm
-    return analysis.tasks[name, tasks[0]].area if criterion == "mean-score" else analysis.tasks[name, tasks[0]].score
-
-
-def lines(found: Sequence[Point]) -> dict[str, list[Point]]:
-    """Return the points of each method by its label."""
-    by_line: dict[str, list[Point]] = {}
-    for point in found:
-        by_line.setdefault(point.line, []).append(point)
-    return by_line
+        point = Point(name, line, value, scores[name], scores[rivals[name]].value, corrected.get(name, math.nan))
+        found.setdefault(line, []).append(point)
+    return found
 
 
 def sentences(analysis: Analysis) -> list[str]:
     """Say each method's range over the axis, at how many values it is above and below the baseline's, then where."""
-    by_line = lines(points(analysis))
+    by_line = points(analysis)
     base = next((line for line, own in by_line.items() if math.isnan(own[0].p)), "")
     counts, details = [], []
     for line, own in by_line.items():

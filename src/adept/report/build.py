@@ -81,16 +81,13 @@ def check_report(options: ReportOptions) -> list[str]:
     files, facts = report_files(options)
     old = _read_facts(output)
     same_artist = old.get("made_with", {}).get("matplotlib") == metadata.version("matplotlib")
+    same_facts = {**old, "made_with": None} == {**facts, "made_with": None}
     found = []
     for name, content in files.items():
         path = output / name
         if not path.exists():
             found.append(f"{name} is missing")
-        elif not (
-            {**old, "made_with": None} == {**facts, "made_with": None}
-            if name == FACTS
-            else _equal(path.suffix, read_bytes(path, LARGEST_TABLE), content, same_artist)
-        ):
+        elif not (same_facts if name == FACTS else _equal(path, content, same_artist)):
             found.append(f"{name} no longer follows from the records")
     return found + [f"{name} is no longer made" for name in old.get("files", []) if name not in files]
 
@@ -124,7 +121,7 @@ def report_files(options: ReportOptions) -> tuple[dict[str, bytes], dict[str, An
         "made_with": {name: metadata.version(name) for name in ("matplotlib", "numpy")},
     }
     if over_axis := points(analysis):
-        facts["axis"] = [_plain(vars(point)) for point in over_axis]
+        facts["axis"] = [_plain(vars(point)) for own in over_axis.values() for point in own]
     files[FACTS] = (json.dumps(facts, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
     return files, facts
 
@@ -171,16 +168,17 @@ def _read_facts(output: Path) -> dict[str, Any]:
     return facts
 
 
-def _equal(suffix: str, old: bytes, new: bytes, same_artist: bool) -> bool:
-    """Compare files; pictures by their pixels, since two builds of zlib pack the same ones differently.
+def _equal(path: Path, new: bytes, same_artist: bool) -> bool:
+    """Compare a file; pictures by their pixels, since two builds of zlib pack the same ones differently.
 
     Figures, and those within a page, count only under the matplotlib that drew them.
     """
-    if old == new or (suffix in (".png", ".svg") and not same_artist):
+    old = read_bytes(path, LARGEST_TABLE)
+    if old == new or (path.suffix in (".png", ".svg") and not same_artist):
         return True
-    if suffix == ".html" and not same_artist:
+    if path.suffix == ".html" and not same_artist:
         old, new = (re.sub(rb"<svg.*?</svg>", b"", text, flags=re.S) for text in (old, new))
-    if suffix != ".png":
+    if path.suffix != ".png":
         return old == new
     from matplotlib.image import imread
 

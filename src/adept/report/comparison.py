@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -201,6 +201,12 @@ class Comparison:
         """The tasks that every method is to be run on: what aggregates are over."""
         return tuple(task for task in self.tasks if task not in self.left_out
                      and all(self.planned(method.name, task) for method in self.methods))  # fmt: skip
+
+    def seeds(self, tasks: Iterable[str]) -> str:
+        """Return how many seeds methods have on some tasks, in words; those that are not planned aside."""
+        counts = {len(self.planned(method.name, task)) for method in self.methods for task in tasks} - {0}
+        text = " to ".join(map(str, sorted({min(counts), max(counts)}))) if counts else "no"
+        return f"{text} {'seed' if text == '1' else 'seeds'}"
 
     @cached_property
     def short(self) -> dict[str, str]:

@@ -132,14 +132,12 @@ class Pen:
     def count(self, tasks: Iterable[str] | None = None) -> str:
         """Say how many finished runs stand behind each method."""
         comparison, here = self.analysis.comparison, tuple(tasks or self.analysis.comparison.tasks)
-        few, seeds = [], set()
+        few = []
         for name in self.names:
             done = sum(len(comparison.finished(name, task)) for task in here)
-            planned = [len(comparison.planned(name, task)) for task in here]
-            few += [f"{comparison.label(name)} {done}/{sum(planned)}"] if done < sum(planned) else []
-            seeds |= {*planned} - {0}
-        number = " to ".join(map(str, sorted({min(seeds), max(seeds)})))
-        text = f"n = {number} {'seed' if number == '1' else 'seeds'} × {counted(len(here), 'task')}"
+            planned = sum(len(comparison.planned(name, task)) for task in here)
+            few += [f"{comparison.label(name)} {done}/{planned}"] if done < planned else []
+        text = f"n = {comparison.seeds(here)} × {counted(len(here), 'task')}"
         return text + (f"; unfinished runs are left out: {listing(few)}." if few else ".")
 
 

@@ -31,14 +31,11 @@ def render_page(analysis: Analysis, summary: Summary, drawings: Sequence[Drawing
     comparison = analysis.comparison
     script = _asset("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    seeds = sorted({len(comparison.planned(method.name, task)) for method in comparison.methods
-                    for task in comparison.tasks} - {0})  # fmt: skip
-    count = " to ".join(str(number) for number in dict.fromkeys([seeds[0], seeds[-1]])) if seeds else "no"
     parts = {
         "title": escape(comparison.title),
         "subtitle": escape(
-            f"{counted(len(comparison.methods), 'method')}, {counted(len(comparison.tasks), 'task')}, {count} "
-            f"{'seed' if count == '1' else 'seeds'} each; baseline {comparison.label(comparison.baseline)}; decided by "
+            f"{counted(len(comparison.methods), 'method')}, {counted(len(comparison.tasks), 'task')}, "
+            f"{comparison.seeds(comparison.tasks)} each; baseline {comparison.label(comparison.baseline)}; decided by "
             f"{analysis.criterion}"
         ),
         "style": _asset("page.css") + _colours(analysis),

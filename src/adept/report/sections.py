@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 import re
@@ -78,10 +77,8 @@ def by_method(analysis: Analysis, results: Mapping[str, Result], columns: Mappin
     """
     comparison = analysis.comparison
     here = [(index, method) for index, method in enumerate(comparison.methods) if method.name in results]
-    runs = [cell(f"{found.done}/{found.planned}", found.done, "few" if found.done < found.planned else "")
-            for found in (results[method.name] for _, method in here)]  # fmt: skip
-    cells = {"Runs": runs} | {title: [make(method.name, results[method.name]) for _, method in here]
-                              for title, make in columns.items()}  # fmt: skip
+    cells = {title: [make(method.name, results[method.name]) for _, method in here]
+             for title, make in {"Runs": _runs, **columns}.items()}  # fmt: skip
     cells = {title: made for title, made in cells.items() if set(made) != {cell("–")}}
     if len(here) > 1 and len(set(cells.get("Mean epochs", ()))) == 1:
         del cells["Mean epochs"]
@@ -89,6 +86,10 @@ def by_method(analysis: Analysis, results: Mapping[str, Result], columns: Mappin
     marks = [(' class="base"' if method.name == comparison.baseline else "") + f' data-m="{index}"'
              for index, method in here]  # fmt: skip
     return table(["Method", *cells], zip(heads, *cells.values(), strict=True), "data-sortable", marks)
+
+
+def _runs(_: str, found: Result) -> str:
+    return cell(f"{found.done}/{found.planned}", found.done, "few" if found.done < found.planned else "")
 
 
 def findings(summary: Summary) -> str:
@@ -135,7 +136,9 @@ def methods(analysis: Analysis) -> str:
     }
     for measure, word in WORDS.items():
         if measure != analysis.comparison.criterion:
-            columns[f"IQM, {word}"] = functools.partial(_iqm_cell, measure)
+            columns[f"IQM, {word}"] = lambda _, result, measure=measure: estimate_cell(
+                result.aggregates.get(measure, {}).get("iqm", NONE)
+            )
     caption = (
         f"The criterion is the {analysis.quantity}; 95 % intervals below the values; one setting per "
         "method over all tasks. Against the baseline: tests of the IQM, corrected for the number of methods. ◆: on "
@@ -144,14 +147,10 @@ def methods(analysis: Analysis) -> str:
     return f'{by_method(analysis, analysis.methods, columns)}<p class="caption">{escape(caption)}</p>'
 
 
-def _iqm_cell(measure: str, name: str, result: MethodResult) -> str:
-    return estimate_cell(result.aggregates[measure]["iqm"] if measure in result.aggregates else NONE)
-
-
 def task_table(analysis: Analysis, task: str) -> str:
     """Return the table of a task; the page shows that of the chosen one."""
     comparison = analysis.comparison
-    here = {name: result for (name, place), result in analysis.tasks.items() if place == task}
+    here = analysis.on_task(task)
     base = here[comparison.baseline].update_flops if comparison.baseline in here else math.nan
     best = max((result.score.value for result in here.values() if result.done), default=math.nan)
     columns: dict[str, Callable[[str, TaskResult], str]] = {
@@ -181,7 +180,7 @@ def scores(analysis: Analysis) -> str:
     comparison, rows = analysis.comparison, []
     heads = [f"{dot(index)}{escape(method.label)}" for index, method in enumerate(comparison.methods)]
     for task in comparison.tasks:
-        here = {name: found for (name, place), found in analysis.tasks.items() if place == task}
+        here = analysis.on_task(task)
         known = {name: found.score.value for name, found in here.items() if found.done}
         best = max(known, key=lambda name: known[name], default="")
         cells = [f'<th scope="row">{escape(comparison.short[task])}</th>',

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from adept.report.axis import lines, points
+from adept.report.axis import points
 from adept.report.curves import Curve, mean_curve
 from adept.report.figures import FRAME, SOFT, WIDTH, Drawing, Pen, legend, new_figure, panel_figure, step_axis
 from adept.report.power import LEVEL, smallest_p
@@ -36,7 +36,7 @@ def score_over_axis(pen: Pen) -> Iterator[Drawing]:
     if not found or tuned is None:
         return
     figure, [[axes]] = new_figure(1, 1, WIDTH * 1.15, 3.8)
-    for line, own in lines(found).items():
+    for line, own in found.items():
         look = pen.looks[next(point.method for point in own if point.value == tuned[1])]
         bounds = np.array([[point.score.value, point.score.low, point.score.high] for point in own]).T
         axes.fill_between(range(len(own)), bounds[1], bounds[2], color=look.light, alpha=0.13, linewidth=0)
@@ -50,7 +50,8 @@ def score_over_axis(pen: Pen) -> Iterator[Drawing]:
         f"{'mean return over seeds' if one else f'IQM over tasks and seeds, {pen.analysis.unit()}'}; bands are "
         f"{INTERVAL}. {pen.count(comparison.common_tasks)} {SMOOTHING}"
     )
-    rows = [{"method": point.line, "value": point.value, "score": point.score, "p": point.p} for point in found]
+    rows = [{"method": line, "value": point.value, "score": point.score, "p": point.p}
+            for line, own in found.items() for point in own]  # fmt: skip
     yield Drawing("score-over-axis", "Score over the study's axis", caption, figure, rows, "axis_figure")
 
 
