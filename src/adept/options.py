@@ -27,16 +27,10 @@ T = TypeVar("T")
 Options = TypeVar("Options")
 
 
-@dataclass(frozen=True)
-class Metavar:
-    """How the value of an option is called in the help, as in `Annotated[int, Metavar("K")]`."""
-
-    name: str
-
-
-_POSITIONAL = object()
-Positional = Annotated[T, _POSITIONAL]
+Positional = Annotated[T, "positional"]
 """The type of a field that is given by its place, without a name."""
+METAVARS = {int: "N", float: "X", Path: "PATH"}
+"""How values are called in the help, by type."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -115,9 +109,8 @@ class Field:
     doc: str
     group: str
     default: Any
-    optional: bool
-    positional: bool
-    metavar: str | None
+    optional: bool = False
+    positional: bool = False
 
     @property
     def flag(self) -> str:
@@ -127,14 +120,17 @@ class Field:
     def add_to(self, group: Any) -> None:
         """Add the option to a parser or a group of it."""
         settings: dict[str, Any] = {"help": self._help().replace("%", "%%"), "default": argparse.SUPPRESS}
-        listed = typing.get_origin(self.kind) in (tuple, dict)
         if self.kind is bool:
             other = {**settings, "help": "turn that off" if self.default else argparse.SUPPRESS}
             group.add_argument(self.flag, dest=self.place, action="store_true", **settings)
             group.add_argument(f"--no-{self.flag[2:]}", dest=self.place, action="store_false", **other)
             return
-        settings["type"] = _reader(self.kind, self.optional)
-        settings["metavar"] = self.metavar or _metavar(self.kind)
+        origin, inner = typing.get_origin(self.kind), typing.get_args(self.kind)
+        listed = origin in (tuple, dict)
+        word = str if origin is dict else inner[0] if origin is tuple else self.kind
+        settings["type"] = _reader(word, self.optional and not listed)
+        settings["metavar"] = "{" + ",".join(inner) + "}" if origin is Literal else (
+            "NAME VALUE" if origin is dict else METAVARS.get(word, "NAME"))  # fmt: skip
         if self.positional:
             own = {"metavar": self.flag, "default": None}
             group.add_argument(self.place, nargs="*" if listed else "?", **settings | own)
@@ -156,9 +152,8 @@ def _fields(cls: type[Any], default: Any, docs: Mapping[str, str], place: str = 
     hints, written = typing.get_type_hints(cls, include_extras=True), _docs(cls)
     for entry in dataclasses.fields(cls):
         hint = hints[entry.name]
-        marks: list[Any] = []
-        if typing.get_origin(hint) is Annotated:
-            hint, *marks = typing.get_args(hint)
+        positional = typing.get_origin(hint) is Annotated
+        hint = typing.get_args(hint)[0] if positional else hint
         own, here = _default_of(entry, default), f"{place}{entry.name}"
         if dataclasses.is_dataclass(hint):
             title = (hint.__doc__ or "").partition(".")[0]
@@ -170,12 +165,9 @@ def _fields(cls: type[Any], default: Any, docs: Mapping[str, str], place: str = 
         if typing.get_origin(kind) is dict and own:
             for name, value in own.items():
                 doc = docs.get(name, f"one of {entry.name.replace('_', ' ')}")
-                yield Field(f"{here}:{name}", name, type(value), doc, group, value, False, False, None)
+                yield Field(f"{here}:{name}", name, type(value), doc, group, value)
             own = {}
-        metavar = next((mark.name for mark in marks if isinstance(mark, Metavar)), None)
-        yield Field(
-            here, entry.name, kind, written.get(entry.name, ""), group, own, optional, _POSITIONAL in marks, metavar
-        )
+        yield Field(here, entry.name, kind, written.get(entry.name, ""), group, own, optional, positional)
 
 
 def _default_of(entry: dataclasses.Field[Any], default: Any) -> Any:
@@ -205,24 +197,19 @@ def _build(cls: type[Any], default: Any, given: Mapping[str, Any], place: str) -
 
 def _reader(kind: Any, optional: bool) -> Callable[[str], Any]:
     """Return what turns a word into a value of a type."""
-    inner = typing.get_args(kind)
-    if typing.get_origin(kind) is tuple:
-        return _reader(inner[0], False)
-    if typing.get_origin(kind) is dict:
-        return str
 
     def read(word: str) -> Any:
         if optional and word.lower() == "none":
             return None
         if typing.get_origin(kind) is Literal:
-            if word not in inner:
-                raise argparse.ArgumentTypeError(str(unknown_name("value", word, inner)))
+            if word not in (allowed := typing.get_args(kind)):
+                raise argparse.ArgumentTypeError(str(unknown_name("value", word, allowed)))
             return word
         try:
             return kind(word)
         except ValueError:
-            allowed = {int: "a whole number", float: "a number"}.get(kind, getattr(kind, "__name__", str(kind)))
-            raise argparse.ArgumentTypeError(f"must be {allowed}, got {word!r}") from None
+            wanted = {int: "a whole number", float: "a number"}.get(kind, getattr(kind, "__name__", str(kind)))
+            raise argparse.ArgumentTypeError(f"must be {wanted}, got {word!r}") from None
 
     return read
 
@@ -233,15 +220,6 @@ def _number_or_text(word: str) -> float | str:
     except ValueError:
         return word
     return int(value) if math.isfinite(value) and value.is_integer() and "." not in word else value
-
-
-def _metavar(kind: Any) -> str:
-    origin, inner = typing.get_origin(kind), typing.get_args(kind)
-    if origin is Literal:
-        return "{" + ",".join(inner) + "}"
-    if origin is dict:
-        return "NAME VALUE"
-    return {int: "N", float: "X", Path: "PATH"}.get(inner[0] if origin is tuple else kind, "NAME")
 
 
 def _docs(cls: type[Any]) -> dict[str, str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Any
 
 from adept.cli import loading, parse, print_json
 from adept.config import Config
 from adept.cost import epoch, iteration, measured_passes, ratio, sampling
 from adept.envs import backend_of
-from adept.options import Metavar, Positional
+from adept.options import Positional
 from adept.presets import preset
 from adept.terminal import flops as cost
 from adept.terminal import make_console, table
@@ -23,7 +23,7 @@ class FlopsOptions:
     """environment as backend/name, for example procgen/bigfish"""
     algo: str = "ppo"
     """algorithm that updates the agent: ppo or drac"""
-    arms: Annotated[tuple[int, ...] | None, Metavar("K")] = None
+    arms: tuple[int, ...] | None = None
     """numbers of update epochs to choose from; the preset's where none are given"""
     json: bool = False
     """print one JSON object, on stdout"""

@@ -6,11 +6,11 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from adept.cli import parse, print_json
 from adept.names import unknown_name
-from adept.options import Metavar, Positional
+from adept.options import Positional
 from adept.presets import preset
 from adept.probe.distances import BAND, ENOUGH, NOISES, UPDATES, lr_scales
 from adept.probe.effects import effects
@@ -23,7 +23,6 @@ from adept.schedulers import scheduler_class, scheduler_options
 from adept.studies.results import load_results
 from adept.terminal import make_console, say, table
 
-Arms = Annotated[tuple[int, ...] | None, Metavar("K")]
 VERDICTS = {
     "none": "No arm is preferred",
     "cheapest": "The cheapest arm is preferred in {cheapest} of {runs} runs, which saves compute and claims nothing",
@@ -42,7 +41,7 @@ class ProbeOptions:
     """a study's folder: the rewards of its runs with fixed epochs are the placebo, its round robin shows the effects"""
     branches: Path | None = None
     """a folder of branches: states from which every one of their arms was tried, with the true return of each"""
-    arms: Arms = None
+    arms: tuple[int, ...] | None = None
     """arms to choose from; by default those of the study's method with this scheduler, or the preset's"""
     options: dict[str, float | str] = field(default_factory=dict)
     """the scheduler's own options as name value pairs, for example exploration 5 window 10"""
@@ -62,9 +61,9 @@ class BranchOptions:
     """folder of the table of branches"""
     seed: int = 1
     """of the run"""
-    arms: Annotated[tuple[int, ...], Metavar("K")] = (1, 2, 4, 8)
+    arms: tuple[int, ...] = (1, 2, 4, 8)
     """numbers of epochs that are tried"""
-    stages: Annotated[tuple[int, ...], Metavar("N")] = (10, 40, 160)
+    stages: tuple[int, ...] = (10, 40, 160)
     """iterations after which the run is stopped"""
     repeats: int = 12
     """rollouts from each stage"""

@@ -10,8 +10,6 @@ from adept.options import Positional
 from adept.report import ReportOptions, build_report, check_report
 from adept.terminal import say, warn
 
-MOST_RESAMPLES = 1_000_000
-
 
 @dataclass(frozen=True)
 class ReportCommand(ReportOptions):
@@ -24,11 +22,6 @@ class ReportCommand(ReportOptions):
     """write nothing; fail where the written report no longer follows from the records"""
     json: bool = False
     """print the facts as one JSON object, on stdout"""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.resamples > MOST_RESAMPLES:
-            raise ValueError(f"--resamples must be at most {MOST_RESAMPLES:,}, got {self.resamples:,}")
 
 
 def run(words: list[str]) -> int:

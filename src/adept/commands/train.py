@@ -6,13 +6,13 @@ import inspect
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from adept import envs, presets
 from adept.cli import given, loading, parse, print_json
 from adept.config import Config, Execution
 from adept.extras import require
-from adept.options import Metavar, check_names
+from adept.options import check_names
 from adept.presets import preset
 from adept.rules import RULES, rule_options
 from adept.runs.advice import read_advice
@@ -54,7 +54,7 @@ class TrainOptions:
     """folder that the run's own folder is made in"""
     checkpoint_seconds: float = CHECKPOINT_SECONDS
     """time between checkpoints; it changes no number"""
-    test_episodes: Annotated[int | None, Metavar("N")] = None
+    test_episodes: int | None = None
     """episodes played at the end, 0 for none; by default 100 where there are test levels (Procgen), else none"""
     track: Literal["tensorboard", "wandb"] = "tensorboard"
     """where to log besides the run's folder; wandb comes on top of TensorBoard"""

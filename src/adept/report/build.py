@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from adept.report.figures import Drawing
 
 PAGE, FACTS, README = "report.html", "report.json", "README.md"
+MOST_RESAMPLES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,11 @@ class ReportOptions:
     """bootstrap resamples behind every interval"""
 
     def __post_init__(self) -> None:
-        if self.resamples < 100:
-            raise ValueError(f"resamples must be 100 or more, got {self.resamples}; intervals of fewer are noise")
+        if not 100 <= self.resamples <= MOST_RESAMPLES:
+            raise ValueError(
+                f"--resamples must be at most {MOST_RESAMPLES:,}, and 100 or more (intervals of fewer are noise), got "
+                f"{self.resamples:,}"
+            )
 
     @property
     def output(self) -> Path:
@@ -162,10 +166,9 @@ def _readme(analysis: Analysis, summary: Summary, drawings: Iterable[Drawing]) -
 def _read_facts(output: Path) -> dict[str, Any]:
     """Return what a written report says of itself; nothing where it cannot be read."""
     try:
-        facts: dict[str, Any] = read_json(output / FACTS, {"files?": [str], "made_with?": {"matplotlib?": str}})
+        return dict(read_json(output / FACTS, {"files?": [str], "made_with?": {"matplotlib?": str}}))
     except ValueError:
         return {}
-    return facts
 
 
 def _equal(path: Path, new: bytes, same_artist: bool) -> bool:

@@ -29,7 +29,9 @@ def _asset(name: str) -> str:
 def render_page(analysis: Analysis, summary: Summary, drawings: Sequence[Drawing]) -> str:
     """Return the page."""
     comparison = analysis.comparison
-    script = _asset("page.js")
+    script, colours = _asset("page.js"), list(looks(comparison).values())
+    light, dark = ("".join(f"--m{index}:{getattr(look, ground)};" for index, look in enumerate(colours))
+                   for ground in ("light", "dark"))  # fmt: skip
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     parts = {
         "title": escape(comparison.title),
@@ -38,7 +40,8 @@ def render_page(analysis: Analysis, summary: Summary, drawings: Sequence[Drawing
             f"{comparison.seeds(comparison.tasks)} each; baseline {comparison.label(comparison.baseline)}; decided by "
             f"{analysis.criterion}"
         ),
-        "style": _asset("page.css") + _colours(analysis),
+        "style": f"{_asset('page.css')}:root{{{light}}}\n@media screen and (prefers-color-scheme: dark)"
+        f"{{:root{{{dark}}}}}\n",
         "script": script,
         "script_hash": f"'sha256-{digest}'",
         "data": to_json(payload(analysis)),
@@ -54,12 +57,6 @@ def render_page(analysis: Analysis, summary: Summary, drawings: Sequence[Drawing
     }
     # One pass, so that nothing that is put in is looked at again.
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("page.html"))
-
-
-def _colours(analysis: Analysis) -> str:
-    light, dark = ("".join(f"--m{index}:{getattr(look, ground)};" for index, look in
-                           enumerate(looks(analysis.comparison).values())) for ground in ("light", "dark"))  # fmt: skip
-    return f":root{{{light}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}\n"
 
 
 def _figures(analysis: Analysis, drawings: Sequence[Drawing], section: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import re
@@ -77,8 +78,10 @@ def by_method(analysis: Analysis, results: Mapping[str, Result], columns: Mappin
     """
     comparison = analysis.comparison
     here = [(index, method) for index, method in enumerate(comparison.methods) if method.name in results]
-    cells = {title: [make(method.name, results[method.name]) for _, method in here]
-             for title, make in {"Runs": _runs, **columns}.items()}  # fmt: skip
+    runs = [cell(f"{found.done}/{found.planned}", found.done, "few" if found.done < found.planned else "")
+            for found in (results[method.name] for _, method in here)]  # fmt: skip
+    cells = {"Runs": runs} | {title: [make(method.name, results[method.name]) for _, method in here]
+                              for title, make in columns.items()}  # fmt: skip
     cells = {title: made for title, made in cells.items() if set(made) != {cell("–")}}
     if len(here) > 1 and len(set(cells.get("Mean epochs", ()))) == 1:
         del cells["Mean epochs"]
@@ -86,10 +89,6 @@ def by_method(analysis: Analysis, results: Mapping[str, Result], columns: Mappin
     marks = [(' class="base"' if method.name == comparison.baseline else "") + f' data-m="{index}"'
              for index, method in here]  # fmt: skip
     return table(["Method", *cells], zip(heads, *cells.values(), strict=True), "data-sortable", marks)
-
-
-def _runs(_: str, found: Result) -> str:
-    return cell(f"{found.done}/{found.planned}", found.done, "few" if found.done < found.planned else "")
 
 
 def findings(summary: Summary) -> str:
@@ -136,15 +135,17 @@ def methods(analysis: Analysis) -> str:
     }
     for measure, word in WORDS.items():
         if measure != analysis.comparison.criterion:
-            columns[f"IQM, {word}"] = lambda _, result, measure=measure: estimate_cell(
-                result.aggregates.get(measure, {}).get("iqm", NONE)
-            )
+            columns[f"IQM, {word}"] = functools.partial(_iqm_cell, measure)
     caption = (
         f"The criterion is the {analysis.quantity}; 95 % intervals below the values; one setting per "
         "method over all tasks. Against the baseline: tests of the IQM, corrected for the number of methods. ◆: on "
         "the Pareto front of score and update FLOPs. The table sorts by any column."
     )
     return f'{by_method(analysis, analysis.methods, columns)}<p class="caption">{escape(caption)}</p>'
+
+
+def _iqm_cell(measure: str, _: str, result: MethodResult) -> str:
+    return estimate_cell(result.aggregates.get(measure, {}).get("iqm", NONE))
 
 
 def task_table(analysis: Analysis, task: str) -> str:
