@@ -18,7 +18,7 @@ from pathlib import Path
 
 from adept.report.figures import Drawing
 from adept.runs.safe_io import write_aside
-from experiments.advice import directions
+from experiments.advice import directions, followed
 from experiments.choice import page as choice
 from experiments.full_budget import page as full_budget
 from experiments.procgen_watch import page as procgen_watch
@@ -40,6 +40,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     **savings.BLOCKS,
     **starts.BLOCKS,
     "advice": directions.table,
+    "advice-followed": followed.block,
     **start_anywhere.BLOCKS,
     **full_budget.BLOCKS,
 }

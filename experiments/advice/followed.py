@@ -2,12 +2,13 @@
 
 python -m experiments.advice.followed run [--only NAME]    makes the runs that are missing; it resumes
 python -m experiments.advice.followed table                prints the table, from the records
-python -m experiments.advice.followed write                writes it to results/advice/followed/README.md
+python -m experiments results/advice/README.md             writes it to the page
 
 `followed.toml` declares the runs: 20 settings, most of them wrong on purpose, with what counts as right. The advice is
 read on the run of the first seed. Its settings (`adept.runs.advice.follow`) and the first ones are then run with every
 seed, and compared by the mean score over the run, in shares of the progress: (second - first) / (best of both -
-untrained).
+untrained). Untrained is a policy that does not learn; where neither setting scores more, there is no progress to share,
+and the advice is not right.
 """
 
 from __future__ import annotations
@@ -28,10 +29,14 @@ from adept.presets import preset
 from adept.report.statistics import area_under_curve
 from adept.runs.advice import advice_of, follow
 from adept.runs.records import Columns
+from adept.runs.safe_io import write_aside
 from experiments.advice.directions import shortened
 from experiments.advice.runs import RESULTS, make, read
+from experiments.start_anywhere.analysis import return_without_learning
 
 DECLARATION = Path(__file__).with_suffix(".toml")
+UNTRAINED = "untrained.csv"
+"""Beside the records: by environment, the mean return without learning."""
 EXPECTED = ("better", "better-or-cheaper", "not-worse")
 
 
@@ -69,7 +74,7 @@ class Outcome:
     second: float
     """mean score of the runs that followed the advice"""
     progress: float
-    """difference of the scores, as a share of the progress"""
+    """difference of the scores, as a share of the progress; NaN where there is none"""
     epochs: float
     """update epochs of the second runs, as a share of those of the first"""
     right: bool
@@ -130,10 +135,10 @@ def outcome(declared: Declaration, folder: Path, cell: Cell) -> Outcome | None:
         return None
     second = first if unchanged else [read(path) for path in paths["second"]]
     means = _mean_score(first), _mean_score(second)
-    untrained = float(np.mean([_untrained(columns) for columns in first]))
-    progress = (means[1] - means[0]) / max(max(means) - untrained, 1e-9)
+    progress = max(means) - untrained_scores(declared, folder)[cell.config.env]
+    gained = (means[1] - means[0]) / progress if progress > 0 else math.nan
     epochs = _epochs(second) / _epochs(first)
-    return Outcome(cell, advice, *means, progress, epochs, right(declared, cell, progress, epochs, unchanged=unchanged))
+    return Outcome(cell, advice, *means, gained, epochs, right(declared, cell, gained, epochs, unchanged=unchanged))
 
 
 def right(declared: Declaration, cell: Cell, progress: float, epochs: float, *, unchanged: bool) -> bool:
@@ -149,10 +154,17 @@ def _mean_score(runs: Sequence[Columns]) -> float:
     return float(np.mean([area_under_curve(each["step"], each["score"], float(each["step"][-1])) for each in runs]))
 
 
-def _untrained(columns: Columns) -> float:
-    """Return the lowest of the first five scores: the very first one is of the shortest episodes alone."""
-    known = columns["score"][np.isfinite(columns["score"])]
-    return float(known[:5].min()) if len(known) else math.nan
+def untrained_scores(declared: Declaration, folder: Path) -> dict[str, float]:
+    """Return the mean return without learning by environment; measured once."""
+    path = folder / UNTRAINED
+    if not path.exists():
+        lines = ["env,without_learning"]
+        for env, config in {cell.config.env: cell.config for cell in declared.cells}.items():
+            found = [return_without_learning(replace(config, seed=seed)) for seed in declared.seeds]
+            lines.append(f"{env},{np.mean(found):.6g}")
+        write_aside(path, "\n".join(lines) + "\n")
+    _, *rows = path.read_text(encoding="utf-8").splitlines()
+    return {env: float(score) for env, score in (row.split(",") for row in rows)}
 
 
 def _epochs(runs: Sequence[Columns]) -> float:
@@ -172,16 +184,25 @@ def table(declared: Declaration, folder: Path) -> str:
     for each in found:
         cells = (
             each.cell.name, each.cell.expected, shortened(each.advice), f"{each.first:.4g}", f"{each.second:.4g}",
-            f"{100 * each.progress:+.0f} %", f"{100 * each.epochs:.0f} %", "yes" if each.right else "no",
+            _share(each.progress), f"{100 * each.epochs:.0f} %", "yes" if each.right else "no",
         )  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
+def _share(progress: float) -> str:
+    return "none" if math.isnan(progress) else f"{100 * progress:+.0f} %"
+
+
+def block() -> str:
+    """Return the table for the page beside the records."""
+    return table(load(), RESULTS / "followed")
+
+
 def main() -> None:
     """Carry out a command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("run", "table", "write"))
+    parser.add_argument("command", choices=("run", "table"))
     parser.add_argument("--only", default="", help="settings whose names begin so")
     parser.add_argument("--declaration", type=Path, default=DECLARATION)
     parser.add_argument("--out", type=Path, default=RESULTS / "followed")
@@ -189,12 +210,8 @@ def main() -> None:
     declared = load(options.declaration)
     if options.command == "run":
         run(declared, options.out, options.only)
-    elif options.command == "table":
-        print(table(declared, options.out), end="")
     else:
-        (options.out / "README.md").write_text(
-            f"# Advice, followed\n\n{table(declared, options.out)}", encoding="utf-8"
-        )
+        print(table(declared, options.out), end="")
 
 
 if __name__ == "__main__":

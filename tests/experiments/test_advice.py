@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -68,9 +69,11 @@ def test_the_runner_makes_what_is_missing_and_the_table_follows(tmp_path, capsys
     assert found.epochs == 1
     scores = {turn: [read(tmp_path / f"{cell.name}-{turn}-{seed}.csv.gz") for seed in (1, 2)] for turn in TURNS}
     means = [np.mean([np.trapezoid(run["score"], run["step"]) / 576 for run in runs]) for runs in scores.values()]
-    lowest = np.mean([run["score"][:5].min() for run in scores["first"]])
+    ((env, untrained),) = followed.untrained_scores(declared, tmp_path).items()
+    assert env == "gymnasium/CartPole-v1"
+    assert 15 < untrained < 30, "a random policy balances the pole for 22 steps or so"
     assert (found.first, found.second) == pytest.approx(means)
-    assert found.progress == pytest.approx((means[1] - means[0]) / (max(means) - lowest))
+    assert found.progress == pytest.approx((means[1] - means[0]) / (max(means) - untrained))
     assert f"| {cell.name} | better | low kl: learning rate ×" in followed.table(declared, tmp_path)
     assert "of 1 settings (1 declared, 2 seeds each)" in followed.table(declared, tmp_path)
 
@@ -88,6 +91,8 @@ def test_the_runner_makes_what_is_missing_and_the_table_follows(tmp_path, capsys
         ("not-worse", 0.0, 1.0, True, True),
         ("not-worse", -0.04, 1.0, False, True),
         ("not-worse", -0.06, 0.5, False, False),
+        ("better", math.nan, 1.0, False, False),
+        ("not-worse", math.nan, 1.0, True, False),
     ],
 )
 def test_right_is_what_improved(expected, progress, epochs, unchanged, right):

@@ -488,3 +488,23 @@ def test_a_run_whose_schedule_leaves_no_explained_variance_is_told_nothing_of_it
     rates, explained = [1e-3, *[1e-9] * 20], [math.nan, *[0.0] * 20]
     found = advise({"learning_rate": rates, "explained_variance": explained, "slope_z": [math.nan] * 21})
     assert "unexplained-returns" not in [each.finding for each in found.recommendations]
+
+
+def test_a_policy_that_one_update_saturated():
+    kl = np.array([0.02, 6.4, *[1e-9] * 20])
+    advice = advise({"approx_kl_last_epoch": kl, "learning_rate": np.full(22, 0.03)})
+    assert told(advice) == [("collapse", "learning-rate")]
+    assert only(advice, "collapse").factor == pytest.approx(1 / 10), "√(0.01/6.4) = 1/25, but at most ÷ 10"
+    assert str(advice).startswith(
+        "The policy hardly moves (median KL 1e-09) since the KL jumped to 6.4 in iteration 2: it is saturated. "
+        "Multiply the learning rate by 1/10 (`--learning-rate 0.003`)"
+    )
+    assert only(advise({"approx_kl_last_epoch": [np.inf, *[0.0] * 9]}), "collapse").factor == pytest.approx(1 / 10)
+    assert told(advise({"approx_kl_last_epoch": np.full(22, 1e-9)})) == [("low-kl", "learning-rate")], "never moved"
+    assert "collapse" not in dict(told(advise({"approx_kl_last_epoch": np.where(kl > 1, 0.9, kl)}))), (
+        "0.9 is no jump that saturates"
+    )
+    assert "collapse" not in dict(told(advise({"approx_kl_last_epoch": np.where(kl < 1e-6, 0.01, kl)}))), (
+        "it moves as usual"
+    )
+    assert "collapse" not in dict(told(advise({"approx_kl_last_epoch": kl[:6]}))), "too few updates since"

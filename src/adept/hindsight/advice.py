@@ -56,6 +56,8 @@ VARIED_RETURNS = -0.25
 """Explained variance below which returns hardly vary: no reward was found yet, or the task is solved."""
 MIN_KL_JUMP = 5.0
 """Factor over the median KL before it from which the KL of an update counts as a jump."""
+MIN_FREEZING_KL = 1.0
+"""KL of an update from which a policy that hardly moves afterwards counts as saturated by it."""
 MIN_LOST_SHARE = 0.5
 """Share of its rise that a return must lose, and not win back, to count as collapsed."""
 MIN_RISE = 2.0
@@ -140,7 +142,7 @@ def advise(
             replace(each, direction="over" if each.kl > MAX_FIRST_ORDER_KL else "unknown", enough=0)
             for each in (whole, *stages)
         )
-    collapse = _collapse(table)
+    collapse = _collapse(table) or _freeze(table)
     if collapse is not None:
         recommended = [collapse]
     else:
@@ -359,6 +361,20 @@ def _collapse(table: Table) -> Recommendation | None:
     numbers = {"iteration": iteration, "kl": float(kls[row]), "usual_kl": usual, "best": float(values[best]),
                "end": end}  # fmt: skip
     return _with_rate(Recommendation("collapse", numbers=_finite(numbers)), table, factor)
+
+
+def _freeze(table: Table) -> Recommendation | None:
+    """Return the update whose KL saturated the policy, so that it hardly moved afterwards, if there is one."""
+    jumps = np.flatnonzero(table["kl"] > MIN_FREEZING_KL)
+    if not len(jumps):
+        return None
+    row, since = int(jumps[0]), table["kl"][jumps[0] + 1 :]
+    if np.isfinite(since).sum() < MIN_UPDATES or not median(since) < USUAL_KL[0] / MAX_CUT:
+        return None
+    kl = float(table["kl"][row])
+    iteration = float(table["iteration"][row]) if "iteration" in table else row + 1.0
+    numbers = {"iteration": iteration, "kl": kl, "usual_kl": max(0.0, median(since))}
+    return _with_rate(Recommendation("collapse", numbers=_finite(numbers)), table, math.sqrt(AIMED_KL / kl))
 
 
 def _finite(numbers: Mapping[str, float]) -> dict[str, float]:

@@ -93,6 +93,11 @@ def headline(found: Stage) -> str:
 def _finding(each: Recommendation) -> str:
     """Return what was found, with its numbers."""
     n = each.numbers
+    if each.finding == "collapse" and "best" not in n:
+        return (
+            f"The policy hardly moves (median KL {n['usual_kl']:.2g}) since the KL jumped to {_kl(n)} in iteration "
+            f"{n['iteration']:.0f}: it is saturated."
+        )
     if each.finding == "collapse":
         return (
             f"The return collapsed from {n['best']:.4g} to {n['end']:.4g} after the KL jumped to "
