@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import sys
 from abc import abstractmethod
-from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import ClassVar
 
 from adept.schedulers.base import Scheduler
 from adept.schedulers.validation import Arm, whole_number
@@ -20,10 +19,12 @@ class Bandit(Scheduler[Arm]):
     followed, since a window that is not yet full would punish an arm for being new.
     """
 
+    saved: ClassVar[tuple[str, ...]] = ("rewards",)
+
     def __init__(self, arms: Sequence[Arm], window: int, *, seed: int) -> None:
         super().__init__(arms, seed=seed)
         self._window = whole_number("window", window, at_least=1, at_most=sys.maxsize, example=10)
-        self._rewards: list[deque[float]] = [deque(maxlen=self._window) for _ in self.arms]
+        self._rewards: list[list[float]] = [[] for _ in self.arms]
 
     @abstractmethod
     def _scores(self) -> list[float]:
@@ -39,15 +40,7 @@ class Bandit(Scheduler[Arm]):
         return scores.index(max(scores))
 
     def _credit(self, index: int, reward: float) -> None:
-        self._rewards[index].append(reward)
-
-    def _state(self) -> dict[str, Any]:
-        return {"rewards": [list(rewards) for rewards in self._rewards]}
-
-    def _restore(self, rule: Mapping[str, Any]) -> None:
-        for rewards, saved in zip(self._rewards, rule["rewards"], strict=True):
-            rewards.clear()
-            rewards.extend(map(float, saved))
+        self._rewards[index] = [*self._rewards[index], reward][-self._window :]
 
     def _diagnose(self) -> dict[str, Sequence[float]]:
         return {"value": self._values()}

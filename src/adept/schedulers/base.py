@@ -6,15 +6,12 @@ import copy
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, ClassVar, Generic
 
 import numpy as np
 
 from adept.schedulers.saved import generator_state, label, restored_generator
 from adept.schedulers.validation import Arm, distinct_arms, finite_reward, whole_number
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 PATIENCE = 50
 """Choices after which an untried arm causes a warning."""
@@ -23,10 +20,12 @@ PATIENCE = 50
 class Scheduler(ABC, Generic[Arm]):
     """Choose one of several arms before every update, from the rewards of earlier choices.
 
-    To write a rule, implement `_choose` and `_credit`. Override `options` if it has options, `_state` and `_restore` if
-    it keeps state, and `_diagnose` if it has numbers to plot. In these methods an arm is its index in `arms`.
+    To write a rule, implement `_choose` and `_credit`. Override `options` if it has options, set `saved` if it keeps
+    state, and override `_diagnose` if it has numbers to plot. In these methods an arm is its index in `arms`.
     """
 
+    saved: ClassVar[tuple[str, ...]] = ()
+    """names of the rule's state: JSON-safe values in attributes that begin with an underscore"""
     STANDARDIZED = ""
     """class and name of the scheduler that explores whatever the size of rewards, where this rule may not"""
 
@@ -36,11 +35,6 @@ class Scheduler(ABC, Generic[Arm]):
         self._rng = np.random.default_rng(whole_number("seed", seed, at_least=0, example=0))
         self._choices = [0] * len(self._arms)
         self._pending: int | None = None
-
-    @classmethod
-    def from_arms(cls, arms: Sequence[Arm], *, seed: int = 0, **options: Any) -> Self:
-        """Build from a list of arms, whatever the constructor takes."""
-        return cls(arms, seed=seed, **options)
 
     @property
     def arms(self) -> tuple[Arm, ...]:
@@ -128,6 +122,7 @@ class Scheduler(ABC, Generic[Arm]):
             restored._restore(state["rule"])
             if restored.state_dict() != state or len(restored._choices) != len(self._arms):
                 raise ValueError("it is not whole, or of another version")
+            restored.diagnostics()  # numbers of another kind, or for fewer arms, are noticed here
         except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
             raise ValueError(
                 f"cannot load this state into {type(self).__name__}: {error}; nothing was changed, load what "
@@ -158,10 +153,12 @@ class Scheduler(ABC, Generic[Arm]):
 
     def _state(self) -> dict[str, Any]:
         """Return the rule's own state, JSON-safe, under the same keys at all times."""
-        return {}
+        return copy.deepcopy({name: getattr(self, f"_{name}") for name in self.saved})
 
     def _restore(self, rule: Mapping[str, Any]) -> None:
         """Set the rule's own state from what `_state` returned; what `_state` then returns must be equal to it."""
+        for name in self.saved:
+            setattr(self, f"_{name}", copy.deepcopy(rule[name]))
 
     def _diagnose(self) -> dict[str, Sequence[float]]:
         """Return the rule's own numbers, a list over the arms for each name."""

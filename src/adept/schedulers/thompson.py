@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from adept.schedulers.bandit import Bandit
 from adept.schedulers.validation import Arm, real_number
@@ -26,6 +25,7 @@ class GaussianThompson(Bandit[Arm]):
         seed: of the generator that the draws come from.
     """
 
+    saved = ("rewards", "counts", "means", "variances", "draws")
     STANDARDIZED = "adept.StandardizedThompson ('standardized-thompson')"
     PRIOR_COUNT = 0
     """Rewards that the belief N(0, 1) counts for before the first one."""
@@ -56,20 +56,6 @@ class GaussianThompson(Bandit[Arm]):
         self._variances[index] = (count * self._variances[index] + surprise**2) / (count + 1)
         self._means[index] += self._step_size * surprise / (count + 1)
         self._counts[index] += 1
-
-    def _state(self) -> dict[str, Any]:
-        return {
-            **super()._state(),
-            "counts": list(self._counts),
-            "means": list(self._means),
-            "variances": list(self._variances),
-            "draws": list(self._draws),
-        }
-
-    def _restore(self, rule: Mapping[str, Any]) -> None:
-        super()._restore(rule)
-        self._counts, self._means = list(rule["counts"]), list(rule["means"])
-        self._variances, self._draws = list(rule["variances"]), list(rule["draws"])
 
     def _diagnose(self) -> dict[str, Sequence[float]]:
         std = [math.sqrt(variance) for variance in self._variances]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from adept.schedulers.bandit import Bandit
 from adept.schedulers.validation import Arm, real_number
@@ -26,6 +25,7 @@ class UCB(Bandit[Arm]):
         seed: not used.
     """
 
+    saved = ("rewards", "counts")
     STANDARDIZED = "adept.StandardizedUCB ('standardized-ucb')"
 
     def __init__(self, arms: Sequence[Arm], exploration: float = 5.0, window: int = 10, *, seed: int = 0) -> None:
@@ -48,13 +48,6 @@ class UCB(Bandit[Arm]):
     def _credit(self, index: int, reward: float) -> None:
         super()._credit(index, reward)
         self._counts[index] += 1
-
-    def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "counts": list(self._counts)}
-
-    def _restore(self, rule: Mapping[str, Any]) -> None:
-        super()._restore(rule)
-        self._counts = [int(count) for count in rule["counts"]]
 
     def _diagnose(self) -> dict[str, Sequence[float]]:
         return {**super()._diagnose(), "score": self._scores()}
