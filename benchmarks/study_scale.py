@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -130,7 +131,7 @@ def carried_out(directory: Path, runs: int, iterations: int) -> dict[str, float]
     return {"runs": len(results.cells), "scheduling_seconds": scheduled, "packing_seconds": packed}
 
 
-def measured(directory: Path, runs: int, iterations: int) -> dict[str, float]:
+def measured(directory: Path, runs: int, iterations: int) -> dict[str, Any]:
     """Return a row. A process of its own runs the study, since the one that reports inherits the peak of this one."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
         row = pool.submit(carried_out, directory, runs, iterations).result()
@@ -148,7 +149,7 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=300)
     parser.add_argument("--out", type=Path, default=RESULTS / "studies.csv")
     options = parser.parse_args()
-    rows: list[dict[str, float]] = []
+    rows: list[dict[str, Any]] = []
     for runs in options.runs:
         with tempfile.TemporaryDirectory() as folder:
             rows.append(measured(Path(folder) / "study", runs, options.iterations))

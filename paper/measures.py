@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from adept.config import Config
-from adept.probe.records import Records, shares
+from adept.probe.records import shares
 from adept.report.analysis import Analysis, analyze
 from adept.report.comparison import Comparison
 from adept.report.loading import load_comparison
@@ -111,11 +111,6 @@ class Evidence:
         config = self.comparison.method(method).config
         assert config is not None
         return config
-
-    @property
-    def records(self) -> Records:
-        """The same runs as a probe reads them."""
-        return Records(self.results)
 
     def shares(self, method: str, task: str, last: int = 0) -> Array:
         """Return, for each finished run, the share of its (last) updates that each arm got, in the arms' order."""

@@ -1,4 +1,4 @@
-"""The tables of benchmarks/rivals and benchmarks/growth.py, on rows whose figures are known."""
+"""The tables of benchmarks/rivals and benchmarks/growth.py, on rows whose figures are known; invented studies."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from adept.networks import Categorical
@@ -14,6 +15,7 @@ from benchmarks.growth import wide, with_growth
 from benchmarks.rivals.__main__ import interpreter
 from benchmarks.rivals.table import text, verdict
 from benchmarks.rivals.tasks import TASKS
+from benchmarks.study_scale import invented, study_of
 
 
 def row(task: str, side: str, speed: float, ratio: float) -> dict[str, Any]:
@@ -78,6 +80,14 @@ def test_growth_is_the_exponent_within_what_grows() -> None:
     sizes = (("environments", 1, 2.0), ("environments", 10, 2.0), ("environments", 100, 200.0), ("parameters", 9, 1.0))
     rows = with_growth([{"grows": g, "size": n, "seconds_per_iteration": s} for g, n, s in sizes])
     assert [each.get("exponent") for each in rows] == [None, pytest.approx(0.0), pytest.approx(2.0), None]
+
+
+def test_invented_studies_have_as_many_runs_as_are_asked_for() -> None:
+    for runs in (1, 10, 100, 1000):
+        study = study_of(runs, 20)
+        assert len(study.tasks) * len(study.methods) * len(study.seeds) == runs
+        columns = invented(study.config(study.baseline, study.tasks[0], 1), np.random.default_rng(0))
+        assert {len(values) for values in columns.values()} == {20}
 
 
 def test_a_wide_network_has_the_parameters_counted_by_hand() -> None:

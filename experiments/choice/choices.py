@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from adept.probe.placebo import Placebo, placebo
-from adept.probe.records import Array
+from adept.probe.records import Array, finished_runs
 from adept.probe.stages import Stage, branches_path, read_stages
 from experiments.choice.branches import CELLS, RESULTS
 from paper.measures import Evidence
@@ -39,7 +39,7 @@ def tracking(evidence: Evidence) -> list[Tracking]:
     for task in evidence.tasks:
         levels, changes, silent = [], [], []
         for method in evidence.comparison.methods:
-            for columns in evidence.records.runs(method.name, task):
+            for columns in finished_runs(evidence.results, method.name, task):
                 gae, episode = columns["gae_return"], columns["episode_return"]
                 known = np.isfinite(episode)
                 silent.append(1 - known.mean())
@@ -94,7 +94,8 @@ def preferences(evidence: Evidence, method: str) -> list[Preferences]:
     found = []
     for task in evidence.tasks:
         real = evidence.shares(method, task)
-        runs = [columns["gae_return"] for columns in evidence.records.runs(evidence.comparison.baseline, task)]
+        fixed = finished_runs(evidence.results, evidence.comparison.baseline, task)
+        runs = [columns["gae_return"] for columns in fixed]
         if len(real) and runs:
             fed = placebo(config.scheduler, config.arms, config.scheduler_options, runs, task)
             found.append(Preferences(method, real, fed))

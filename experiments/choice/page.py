@@ -60,7 +60,7 @@ def effect_table() -> str:
     """Return what round robin's arms did to the bandit's reward, and how many tries it takes to see it."""
     rows = []
     for evidence in studies():
-        for found in effects(evidence.records, "gae_return"):
+        for found in effects(evidence.results, "gae_return"):
             if found.arms in PAPER_ARMS:
                 changes = zip(found.arms, found.changes, strict=True)
                 each = "; ".join(f"K={arm}: {signed(value, 100)}" for arm, value in changes)

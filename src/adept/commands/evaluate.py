@@ -42,11 +42,10 @@ def run(words: list[str]) -> int:
         from adept.runs.evaluation import evaluate
         from adept.runs.runner import check_threads
     check_threads(options.execution)
-    result = evaluate(
+    row, returns = evaluate(
         options.run, episodes=options.episodes, levels=options.levels, deterministic=options.deterministic,
         seed=options.seed, execution=options.execution, trust=options.trust, on_episode=show_episode,
     )  # fmt: skip
-    row = result.row()
     append_evaluation(options.run, row)
     config = read_config(options.run)
     has_levels = backend_of(config).has_test_levels
@@ -54,7 +53,7 @@ def run(words: list[str]) -> int:
         note = f"{config.env} has no levels that training leaves out: --levels {options.levels} changes nothing"
         warn(f"adept: note: {note}")
     if options.json:
-        print_json({**row, "returns": result.returns})
+        print_json({**row, "returns": returns})
     else:
         spread = number(row["return_std"])
         say(f"return {number(row['return_mean'])} ± {spread} (standard deviation over {row['episodes']} episodes)")

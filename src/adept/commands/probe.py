@@ -15,12 +15,12 @@ from adept.presets import preset
 from adept.probe.distances import BAND, ENOUGH, NOISES, UPDATES, lr_scales
 from adept.probe.effects import effects
 from adept.probe.placebo import Placebo, placebos, preference
-from adept.probe.records import Records
+from adept.probe.records import configs, unchanged
 from adept.probe.stages import branches_path, load_stages, search, write_branches
 from adept.rules import RULES
 from adept.runs.imports import import_named
 from adept.schedulers import scheduler_class, scheduler_options
-from adept.studies.results import load_results
+from adept.studies.results import StudyResults, load_results
 from adept.terminal import make_console, say, table
 
 VERDICTS = {
@@ -141,15 +141,15 @@ def probe_scheduler(options: ProbeOptions) -> dict[str, Any]:
     facts: dict[str, Any] = {"scheduler": options.scheduler, "reward": options.reward}
     settings = dict(options.options)
     if options.records is not None:
-        records = Records(load_results(options.records))
-        arms, settings = defaults(records, options, known)
-        found = placebos(records, options.scheduler, arms, settings, options.reward)
-        facts |= {"arms": list(arms), "options": settings, "placebo": _placebo_facts(records, found)}
+        results = load_results(options.records)
+        arms, settings = defaults(results, options, known)
+        found = placebos(results, options.scheduler, arms, settings, options.reward)
+        facts |= {"arms": list(arms), "options": settings, "placebo": _placebo_facts(results, found)}
         facts["effects"] = [
             {"task": each.task, "noise": each.noise,
              "changes": {str(arm): asdict(change) for arm, change in zip(each.arms, each.changes, strict=True)},
              "gap": each.gap, "tries": each.tries}
-            for each in effects(records, options.reward)
+            for each in effects(results, options.reward)
         ]  # fmt: skip
     if options.branches is not None:
         facts["branches"] = [
@@ -162,21 +162,23 @@ def probe_scheduler(options: ProbeOptions) -> dict[str, Any]:
     return facts
 
 
-def defaults(records: Records, options: ProbeOptions, known: Collection[str]) -> tuple[tuple[int, ...], dict[str, Any]]:
+def defaults(
+    results: StudyResults, options: ProbeOptions, known: Collection[str]
+) -> tuple[tuple[int, ...], dict[str, Any]]:
     """Return the arms and options to probe: as given, else those of the study's method, else the preset's."""
-    own = [config for config in records.methods.values() if config.scheduler == options.scheduler]
+    own = [config for config in configs(results.study).values() if config.scheduler == options.scheduler]
     if options.arms is not None:
         own = [config for config in own if config.choices == options.arms] or own
-    config = own[0] if own else preset(records.tasks[0], scheduler=options.scheduler)
+    config = own[0] if own else preset(results.study.tasks[0], scheduler=options.scheduler)
     settings = {name: value for name, value in config.scheduler_options.items() if name in known}
     return options.arms or config.choices, settings | options.options
 
 
-def _placebo_facts(records: Records, found: Sequence[Placebo]) -> dict[str, Any]:
+def _placebo_facts(results: StudyResults, found: Sequence[Placebo]) -> dict[str, Any]:
     verdict = preference(found)
     return {
         "verdict": verdict.verdict,
-        "source": records.unchanged(),
+        "source": unchanged(results),
         "runs": verdict.runs,
         "most_chosen_share": asdict(verdict.most),
         "even_share": verdict.even,

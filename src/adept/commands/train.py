@@ -16,7 +16,7 @@ from adept.options import check_names
 from adept.presets import preset
 from adept.rules import RULES, rule_options
 from adept.runs.advice import read_advice
-from adept.runs.imports import import_named, named_code, named_schedulers
+from adept.runs.imports import import_named, named_code
 from adept.runs.records import CHECKPOINT_SECONDS, run_path
 from adept.schedulers import scheduler_class, scheduler_options
 from adept.terminal import duration, make_console, warn
@@ -148,7 +148,8 @@ def default_config(words: list[str]) -> Config:
             raise ValueError(f"train: --scheduler {config.scheduler} takes {wanted}, not {other}; see --help")
         if given(words, "epochs").get("epochs") == "0":  # which means the default in a configuration
             raise ValueError("train: --epochs must be a whole number ≥ 1, got 0; leave it out for the preset's")
-        import_named(named_schedulers(config))
+        if ":" in config.scheduler:
+            import_named([config.scheduler])
         return replace(config, scheduler_options=dict(config.rule().options))
     except ValueError:
         check_names(TrainOptions, "train", words, TrainOptions(preset("minigrid/DoorKey-6x6")), ALIASES)

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from adept.probe.records import Array, Records, mean_interval
+from adept.probe.records import Array, configs, finished_runs, mean_interval
 from adept.report.statistics import Estimate
+from adept.studies.results import StudyResults
 
 POWER = 2 * (1.96 + 0.84) ** 2
 """Tries of each of two arms, in units of (noise/gap)², that tell them apart in four cases of five at the 5 % level."""
@@ -62,11 +63,11 @@ def arm_effects(
     return ArmEffects(task, arms, tuple(mean_interval(column) for column in np.array(means).T / noise), noise)
 
 
-def effects(records: Records, reward: str) -> list[ArmEffects]:
+def effects(results: StudyResults, reward: str) -> list[ArmEffects]:
     """Measure the arms of every method of a study that takes them in turn."""
-    found = []
-    for name, config in records.methods.items():
+    found: list[ArmEffects] = []
+    for name, config in configs(results.study).items():
         if config.scheduler == "round-robin":
-            each = (arm_effects(task, config.choices, records.runs(name, task), reward) for task in records.tasks)
-            found += [entry for entry in each if entry is not None]
+            for task in results.study.tasks:
+                found += filter(None, [arm_effects(task, config.choices, finished_runs(results, name, task), reward)])
     return found

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from adept.probe.records import Array, Records, mean_interval, shares
+from adept.probe.records import Array, finished_runs, mean_interval, shares, unchanged
 from adept.report.statistics import Estimate, aggregate
 from adept.schedulers import make_scheduler
 from adept.seeding import stream_seed
+from adept.studies.results import StudyResults
 
 MARGIN = 0.10
 """An arm is preferred whose share exceeds an even one by more than this."""
@@ -75,18 +76,18 @@ def placebo(
 
 
 def placebos(
-    records: Records, name: str, arms: Sequence[int], options: Mapping[str, Any], reward: str = "gae_return"
+    results: StudyResults, name: str, arms: Sequence[int], options: Mapping[str, Any], reward: str = "gae_return"
 ) -> list[Placebo]:
     """Feed a scheduler the rewards of a study's runs whose epochs never changed, task by task."""
-    source = records.unchanged()
+    source = unchanged(results)
     found = []
-    for task in records.tasks:
-        runs = [columns[reward] for columns in records.runs(source, task)]
+    for task in results.study.tasks:
+        runs = [columns[reward] for columns in finished_runs(results, source, task)]
         if runs:
             found.append(placebo(name, arms, options, runs, task))
     if not found:
         raise ValueError(
-            f"{records.results.directory} has no finished run of {source}, whose rewards are the placebo; "
+            f"{results.directory} has no finished run of {source}, whose rewards are the placebo; "
             "run the study further: adept study NAME --out DIR"
         )
     return found

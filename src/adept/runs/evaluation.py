@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,66 +32,36 @@ OnEpisode = Callable[[int, int], None]
 """Told after each episode how many of how many have ended."""
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """What a saved policy reached."""
-
-    iteration: int
-    step: int
-    levels: str
-    deterministic: bool
-    seed: int
-    returns: tuple[float, ...]
-    lengths: tuple[int, ...]
-
-    def row(self) -> dict[str, Any]:
-        """Return the numbers that a table of evaluations has."""
-        row = dataclasses.asdict(self)
-        del row["returns"], row["lengths"]
-        row |= {"episodes": len(self.returns), "return_mean": float(np.mean(self.returns))}
-        spread = float(np.std(self.returns, ddof=1)) if len(self.returns) > 1 else 0.0
-        return row | {"return_std": spread, "length_mean": float(np.mean(self.lengths))}
-
-
-class SavedPolicy:
-    """The network and normaliser of a run's newest checkpoint, acting in environments."""
-
-    def __init__(
-        self, path: Path, config: Config, environments: Environments, device: str, seed: int, *, deterministic: bool
-    ) -> None:
-        self._device = pick_device(device)
-        checkpoint = load_checkpoint(path, config)
-        if checkpoint is None:
-            raise ValueError(f"{path} has no checkpoint yet; let the run reach its first one")
-        values, arrays = checkpoint
-        self.iteration: int = values["iteration"]
-        self.step = self.iteration * config.batch_size
-        self._network = make_network(config.network, environments.observation_shape, environments.actions, 0)
-        load_network(self._network, {name.removeprefix("learner/"): array for name, array in arrays.items()})
-        self._network.to(self._device)
-        self._actor = TorchActor(self._network, self._device)
-        self._normalizer = None
-        if config.normalize_observations:
-            prefix = "collector/normalize_observations/"
-            self._normalizer = ObservationNormalizer(environments.observation_shape)
-            saved = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-            self._normalizer.load(saved)
-        self._deterministic = deterministic
-        self._rng = np.random.default_rng(seed)
-        bounds = environments.actions
-        self._bounds = (bounds.low, bounds.high) if isinstance(bounds, Continuous) else None
+def saved_policy(
+    path: Path, config: Config, environments: Environments, device: torch.device, seed: int, *, deterministic: bool
+) -> tuple[int, Callable[[Array], Array]]:
+    """Return the iteration of a run's newest checkpoint, and its policy: actions, the likeliest or drawn, by rows."""
+    checkpoint = load_checkpoint(path, config)
+    if checkpoint is None:
+        raise ValueError(f"{path} has no checkpoint yet; let the run reach its first one")
+    values, arrays = checkpoint
+    network = make_network(config.network, environments.observation_shape, environments.actions, 0)
+    load_network(network, {name.removeprefix("learner/"): array for name, array in arrays.items()})
+    network.to(device)
+    normalizer = None
+    if config.normalize_observations:
+        prefix = "collector/normalize_observations/"
+        normalizer = ObservationNormalizer(environments.observation_shape)
+        normalizer.load({name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)})
+    actor, rng, space = TorchActor(network, device), np.random.default_rng(seed), environments.actions
 
     @torch.inference_mode()
-    def act(self, observations: Array) -> Array:
-        """Return actions: the most likely ones, or samples."""
-        if self._normalizer is not None:
-            observations = self._normalizer(observations).astype(np.float32)
-        rows = torch.from_numpy(np.ascontiguousarray(observations)).to(self._device)
-        if self._deterministic:
-            actions: Array = self._network.distribution.mode(self._network.policy(rows)).cpu().numpy()
+    def act(observations: Array) -> Array:
+        if normalizer is not None:
+            observations = normalizer(observations).astype(np.float32)
+        rows = torch.from_numpy(np.ascontiguousarray(observations)).to(device)
+        if deterministic:
+            actions: Array = network.distribution.mode(network.policy(rows)).cpu().numpy()
         else:
-            actions = self._actor.act(rows, self._network.distribution.noise(self._rng, len(rows))).actions
-        return actions if self._bounds is None else np.clip(actions, *self._bounds).astype(np.float32)
+            actions = actor.act(rows, network.distribution.noise(rng, len(rows))).actions
+        return np.clip(actions, space.low, space.high).astype(np.float32) if isinstance(space, Continuous) else actions
+
+    return values["iteration"], act
 
 
 def evaluate(
@@ -106,8 +74,8 @@ def evaluate(
     execution: Execution | None = None,
     trust: bool = False,
     on_episode: OnEpisode | None = None,
-) -> Evaluation:
-    """Play episodes with the newest checkpoint of a run.
+) -> tuple[dict[str, Any], list[float]]:
+    """Play episodes with the newest checkpoint of a run; return a row for evaluation.csv, and each episode's return.
 
     `levels` matters for Procgen alone: test is the full distribution, train the levels trained on. Every
     environment plays its share of the episodes, so that short ones are not counted more often than long ones. A module
@@ -117,12 +85,13 @@ def evaluate(
     torch.set_num_threads(execution.threads)
     returns: list[float] = []
     lengths: list[int] = []
-    with _playing(path, episodes, levels, deterministic, seed, trust, execution) as (policy, environments, started):
-        count, observations = environments.count, started
+    with _playing(path, episodes, levels, deterministic, seed, trust, execution) as playing:
+        iteration, act, environments, observations = playing
+        count = environments.count
         remaining = np.array([episodes // count + (index < episodes % count) for index in range(count)])
         episode_return, episode_length = np.zeros(count), np.zeros(count, np.int64)
         while remaining.any():
-            result = environments.step(policy.act(observations))
+            result = environments.step(act(observations))
             observations = result.observations
             episode_return += result.rewards
             episode_length += 1
@@ -134,15 +103,21 @@ def evaluate(
                     if on_episode is not None:
                         on_episode(len(returns), episodes)
                 episode_return[index], episode_length[index] = 0.0, 0
-    return Evaluation(policy.iteration, policy.step, levels, deterministic, seed, tuple(returns), tuple(lengths))
+    row = {
+        "iteration": iteration, "step": iteration * read_config(path).batch_size, "levels": levels,
+        "deterministic": deterministic, "seed": seed, "episodes": len(returns), "return_mean": float(np.mean(returns)),
+        "return_std": float(np.std(returns, ddof=1)) if len(returns) > 1 else 0.0,
+        "length_mean": float(np.mean(lengths)),
+    }  # fmt: skip
+    return row, returns
 
 
 @contextlib.contextmanager
 def _playing(
     path: Path, episodes: int, levels: str, deterministic: bool, seed: int, trust: bool, execution: Execution,
     **settings: Any,
-) -> Iterator[tuple[SavedPolicy, Environments, Array]]:  # fmt: skip
-    """Give a run's saved policy, the environments of an evaluation, and their first observations."""
+) -> Iterator[tuple[int, Callable[[Array], Array], Environments, Array]]:  # fmt: skip
+    """Give a run's saved policy and its iteration, the environments of an evaluation, and their first observations."""
     if levels not in ("train", "test"):
         raise ValueError(f"levels must be train or test, got {levels!r}")
     if episodes < 1:
@@ -155,8 +130,9 @@ def _playing(
     )
     stream = stream_seed(config.seed, "evaluation", seed)
     with contextlib.closing(made) as environments:
-        policy = SavedPolicy(path, config, environments, execution.device, stream, deterministic=deterministic)
-        yield policy, environments, environments.restart(stream)
+        device = pick_device(execution.device)
+        iteration, act = saved_policy(path, config, environments, device, stream, deterministic=deterministic)
+        yield iteration, act, environments, environments.restart(stream)
 
 
 def frames(
@@ -166,11 +142,11 @@ def frames(
     """Yield frames of the saved policy at play."""
     here, rendered = Execution(device="cpu"), {"count": 1, "render": True}
     with _playing(path, episodes, levels, deterministic, seed, trust, here, **rendered) as playing:
-        policy, environments, observations = playing
+        _, act, environments, observations = playing
         played = 0
         while played < episodes:
             yield environments.render()
-            result = environments.step(policy.act(observations))
+            result = environments.step(act(observations))
             observations = result.observations
             played += int((result.terminated | result.truncated)[0])
 

@@ -16,14 +16,6 @@ from adept.config import Config
 from adept.envs import BACKENDS
 from adept.names import check_reference
 
-SCHEDULER_FIELDS = ("scheduler", "augmentation", "augmentation_scheduler")
-
-
-def named_schedulers(config: Config) -> list[str]:
-    """Return the schedulers that a configuration names as `package.module:Class`."""
-    names = [getattr(config, field, "") for field in SCHEDULER_FIELDS]
-    return [name for name in dict.fromkeys(names) if ":" in name]
-
 
 def named_environments(config: Config) -> list[str]:
     """Return the environment, where making it imports a module: Gymnasium's `module:Id-v0`."""
@@ -32,8 +24,9 @@ def named_environments(config: Config) -> list[str]:
 
 
 def named_code(config: Config) -> list[str]:
-    """Return everything that a configuration names to be imported."""
-    return [*named_schedulers(config), *named_environments(config)]
+    """Return everything that a configuration names to be imported: schedulers as `package.module:Class`, too."""
+    schedulers = dict.fromkeys((config.scheduler, config.augmentation, config.augmentation_scheduler))
+    return [*(name for name in schedulers if ":" in name), *named_environments(config)]
 
 
 def import_trusted(names: Iterable[str], trusted: bool, source: str, folder: Path | None = None) -> None:

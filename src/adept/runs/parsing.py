@@ -101,13 +101,8 @@ def fit(value: Any, shape: Any, where: str) -> None:
         _require(any(_is(value, kind) for kind in kinds), where, names, value)
 
 
-def check_fields(cls: type, values: Mapping[str, Any], where: str) -> None:
-    """Check values against the types that a dataclass declares for its fields; unknown names are let through."""
-    fit(values, _fields(cls), where)
-
-
 @functools.cache
-def _fields(cls: Any) -> dict[str, Any]:
+def fields_of(cls: Any) -> dict[str, Any]:
     """Return the shape of a dataclass's values; to evaluate its annotations takes longer than to read a run."""
     hints = typing.get_type_hints(cls)
     return {f"{entry.name}?": hints[entry.name] for entry in dataclasses.fields(cls)}

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from adept.config import Config
 from adept.records import current_name
 from adept.runs.checkpoints import FOLDER
-from adept.runs.parsing import check_fields, is_real, read_json
+from adept.runs.parsing import fields_of, fit, is_real, read_json
 from adept.runs.safe_io import (
     LARGEST_TABLE,
     is_locked,
@@ -104,7 +104,6 @@ class RunFolder:
         if self._rows is None:
             begun = read_text(path, LARGEST_TABLE) if path.exists() else ""  # a kill may have left it empty
             self._names = _header(begun) if begun else list(record)
-            _require_columns(path, self._names, record)
             self._digest = hashlib.sha256(begun.encode())
             self._rows = open_to_append(path)
             line = line if begun else _line(record) + line
@@ -194,7 +193,7 @@ def run_path(out: Path, config: Config) -> Path:
 
 def config_of(values: Mapping[str, Any], source: str) -> Config:
     """Build a configuration from what a file says, importing nothing that it names."""
-    check_fields(Config, values, source)
+    fit(values, fields_of(Config), source)
     if (letters := len(str(values))) > LONGEST_CONFIG:
         raise ValueError(f"{source} has {letters:,} letters; a configuration has at most {LONGEST_CONFIG:,}")
     try:

@@ -90,8 +90,8 @@ def run_one(
                 test_episodes = TEST_EPISODES if backend_of(config).has_test_levels else 0
             iteration = str(trainer.iteration)  # a kill may have come right after the evaluation
             if test_episodes and not any(row.get("iteration") == iteration for row in read_evaluations(path)):
-                result = evaluate(path, episodes=test_episodes, execution=execution, trust=True, on_episode=on_episode)
-                append_evaluation(path, result.row())
+                row, _ = evaluate(path, episodes=test_episodes, execution=execution, trust=True, on_episode=on_episode)
+                append_evaluation(path, row)
             if (whole := whole_rows(path)) != trainer.iteration:
                 raise ValueError(f"{path} has {whole} whole rows of {trainer.iteration}: something else wrote there")
             folder.set_status("done", iteration=trainer.iteration)

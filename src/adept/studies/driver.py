@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import signal
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 
 from adept.config import Config, Execution
-from adept.runs.imports import import_trusted, named_code, named_schedulers
+from adept.runs.imports import import_trusted, named_code
 from adept.runs.safe_io import read_text, remove_leftovers, take_lock, write_aside
 from adept.runs.signals import handling
 from adept.studies.engines import Engine
@@ -30,7 +29,11 @@ def run_study(study: Study, directory: Path, engine: Engine, settings: Settings 
     settings = settings or Settings()
     # On the nodes of a cluster devices and cores are others than here: of them nothing can be said before.
     check_runs(study, settings.execution if engine.here else Execution(device="cpu"), settings)
-    with held(directory), handling(_interrupt, signal.SIGTERM):
+    with (
+        take_lock(directory / "runs" / "lock", f"the study in {directory}"),
+        handling(signal.default_int_handler, signal.SIGTERM),  # SIGTERM stops a study as Ctrl-C does
+    ):
+        remove_leftovers(directory)
         check_continuation(study, directory)
         write_aside(directory / "study.toml", study.text)
         results = results_of(study, directory)
@@ -43,11 +46,6 @@ def run_study(study: Study, directory: Path, engine: Engine, settings: Settings 
                     for event in events:
                         progress.show(event)
     return load_results(directory)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Let SIGTERM stop a study as Ctrl-C does."""
-    raise KeyboardInterrupt
 
 
 def check_continuation(study: Study, directory: Path) -> None:
@@ -64,20 +62,11 @@ def check_runs(study: Study, execution: Execution, settings: Settings) -> None:
     from adept.runs.runner import check_run  # here, so that a driver needs no PyTorch to list or monitor cells
 
     kinds: dict[tuple[str, ...], Config] = {}
-    for task in study.tasks:
-        for method in study.methods:
-            config = study.config(method.name, task, study.seeds[0])
-            kind = (task, config.algo, config.network, str(config.batch_size), *named_schedulers(config))
-            kinds.setdefault(kind, config)
+    for task, method in itertools.product(study.tasks, study.methods):
+        config = study.config(method.name, task, study.seeds[0])
+        kind = (task, config.algo, config.network, str(config.batch_size), *named_code(config))
+        kinds.setdefault(kind, config)
     named = [name for config in kinds.values() for name in named_code(config)]
     import_trusted(named, settings.trust, f"study {study.name!r}", settings.folder)
     for config in kinds.values():
         check_run(config, execution)
-
-
-@contextlib.contextmanager
-def held(directory: Path) -> Iterator[None]:
-    """Hold a study's folder, so that a second driver is refused."""
-    with take_lock(directory / "runs" / "lock", f"the study in {directory}"):
-        remove_leftovers(directory)
-        yield

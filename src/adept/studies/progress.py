@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ class Progress:
         self._made = {cell: last_iteration(cell.path) for cell in cells}
         self._at_start = dict(self._made)
         self._examples = {cell.task: cell for cell in results.cells if cell.state == "done"}
-        self._weigh()
+        self._prices = prices(results, cells, list(self._examples.values()))
         self._running: dict[Cell, float] = {}
         self._started = self._lined = self._looked = time.monotonic()
         self._bars: _Bars | None = None
@@ -56,13 +56,13 @@ class Progress:
         if now - self._looked < REFRESH_SECONDS:
             return
         self._looked = now
-        for cell in self._running:
-            self._look(cell)
+        self._made |= {cell: last_iteration(cell.path) for cell in self._running}
         failed = f", {self._failed} failed" if self._failed else ""
         running = f"{len(self._running)} running · {self._left(now)}"
         summary = f"{self._over} of {self._cells} runs over{failed}, {running}"
         if self._bars is not None:
-            self._bars.show(self._made, self._running, self._done / self._everything, summary)
+            everything = self._cost({cell: cell.iterations for cell in self._made})
+            self._bars.show(self._made, self._running, self._cost(self._made) / everything, summary)
         elif now - self._lined >= LINE_SECONDS:
             self._lined = now
             self._say(summary)
@@ -76,38 +76,27 @@ class Progress:
             self._say(f"{cell}: {event.error}; trying again")
             return
         took = now - self._running.pop(cell, now)
-        self._look(cell)
+        self._made[cell] = last_iteration(cell.path)
         if event.kind == "interrupted":
             return
         self._over += 1
         self._failed += event.kind == "failed"
         if event.kind == "done" and cell.task not in self._examples:
             self._examples[cell.task] = replace(cell, state="done")
-            self._weigh()
+            self._prices = prices(self._results, list(self._made), list(self._examples.values()))
         what = f"failed: {event.error}" if event.kind == "failed" else f"done in {duration(took)}"
         if self._bars is None or event.kind == "failed":
             self._say(f"[{self._over}/{self._cells}] {cell} {what} · {self._left(now)}")
 
-    def _look(self, cell: Cell) -> None:
-        """Read how far a cell has come; only its own share of the work is counted again."""
-        before, self._made[cell] = self._made[cell], last_iteration(cell.path)
-        self._done += self._prices[cell] * (self._made[cell] - before)
-
-    def _weigh(self) -> None:
-        """Price the iterations of all cells, and what they cost together: at the start, so far, and in all.
-
-        Until a run of its task is done, a cell's price is a guess.
-        """
-        self._prices = prices(self._results, list(self._made), list(self._examples.values()))
-        self._at_first = sum(price * self._at_start[cell] for cell, price in self._prices.items())
-        self._done = sum(price * self._made[cell] for cell, price in self._prices.items())
-        self._everything = sum(price * cell.iterations for cell, price in self._prices.items())
+    def _cost(self, iterations: Mapping[Cell, int]) -> float:
+        return sum(self._prices[cell] * count for cell, count in iterations.items())
 
     def _left(self, now: float) -> str:
-        elapsed, made = now - self._started, self._done - self._at_first
+        elapsed, made = now - self._started, self._cost(self._made) - self._cost(self._at_start)
         if elapsed < FIRST_GUESS_SECONDS or made <= 0:
             return "time left unknown yet"
-        return f"about {duration((self._everything - self._done) / made * elapsed)} left"
+        left = self._cost({cell: cell.iterations - count for cell, count in self._made.items()})
+        return f"about {duration(left / made * elapsed)} left"
 
     def _say(self, text: str) -> None:
         """Print a line, above the bars where there are any."""
@@ -120,7 +109,8 @@ class Progress:
 def prices(results: StudyResults, cells: Sequence[Cell], examples: Sequence[Cell]) -> dict[Cell, float]:
     """Return what an iteration of each cell costs: seconds, of which only the ratios count.
 
-    Rates come from one finished run of each task, the examples: reading hundreds would take long.
+    Rates come from one finished run of each task, the examples: reading hundreds would take long. Until a run of its
+    task is done, a cell's price is a guess.
     """
     rates = measured_rates(results, examples)
     of_any_seed = {(cell.method, cell.task): cell.config for cell in cells}
