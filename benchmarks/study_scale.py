@@ -153,7 +153,7 @@ def main() -> None:
     for runs in options.runs:
         with tempfile.TemporaryDirectory() as folder:
             rows.append(measured(Path(folder) / "study", runs, options.iterations))
-        print(json.dumps(rows[-1]), flush=True)
+        print({name: f"{value:.4g}" for name, value in rows[-1].items()}, flush=True)
         write(options.out, rows)
 
 

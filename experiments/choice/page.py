@@ -91,8 +91,8 @@ def branches() -> str:
         truth, reward = stage.lead("truth"), stage.lead("reward")
         rows.append([
             f"{stage.seed}", f"{stage.step / 1000:.0f} k", number(stage.before),
-            interval(truth, 3), f"K={stage.oracle}" if truth.low > 0 else "–",
-            interval(reward, 3), f"K={stage.seen}" if reward.low > 0 else "–",
+            interval(truth, 3), f"K={stage.best('truth')}" if truth.low > 0 else "–",
+            interval(reward, 3), f"K={stage.best('reward')}" if reward.low > 0 else "–",
         ])  # fmt: skip
     header = ("seed", "steps", "score", "true return: lead of the best K", "which", "reward: lead of the best K",
               "which")  # fmt: skip

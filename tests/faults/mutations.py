@@ -25,25 +25,12 @@ VALUES: tuple[Any, ...] = (
 def of_bytes(content: bytes, rng: random.Random) -> bytes:
     """Return content with a piece cut, added, moved or changed."""
     if not content:
-        return bytes(rng.randrange(256) for _ in range(rng.randrange(40)))
+        return rng.randbytes(rng.randrange(40))
     start, size = rng.randrange(len(content)), rng.choice((1, 1, 2, 8, 64))
-    match rng.randrange(8):
-        case 0:
-            return b""
-        case 1:
-            return content[:start]
-        case 2:
-            return content[:start] + content[start + size :]
-        case 3:
-            return content[:start] + bytes(rng.randrange(256) for _ in range(size)) + content[start + size :]
-        case 4:
-            return content[:start] + content[start : start + size] * 2 + content[start + size :]
-        case 5:
-            return content[:start] + bytes(size) + content[start + size :]
-        case 6:
-            return content + content
-        case _:
-            return content[:start] + bytes([content[start] ^ (1 << rng.randrange(8))]) + content[start + 1 :]
+    before, piece, after = content[:start], content[start : start + size], content[start + size :]
+    flipped = bytes([piece[0] ^ (1 << rng.randrange(8))]) + piece[1:]
+    others = (b"", rng.randbytes(size), piece * 2, bytes(size), flipped)
+    return rng.choice((b"", before, content + content, *(before + other + after for other in others)))
 
 
 def of_value(value: Any, rng: random.Random) -> Any:
@@ -88,34 +75,16 @@ def of_rows(content: bytes, rng: random.Random) -> bytes:
     if len(lines) < 3:
         return b""
     at = rng.randrange(1, len(lines) - 1)
-    match rng.randrange(13):
-        case 0:
-            return b""
-        case 1:
-            del lines[at]
-        case 2:
-            lines[at] = lines[at][: len(lines[at]) // 2] + b"\n"
-        case 3:
-            lines[at] = lines[at].rstrip(b"\n")
-        case 4:
-            lines[at], lines[at + 1] = lines[at + 1], lines[at]
-        case 5:
-            lines.insert(at, lines[at])
-        case 6:
-            lines[at] = lines[at].rstrip(b"\n") + b",7\n"
-        case 7:
-            lines[at] = lines[at].replace(b",", b",x", 1)
-        case 8:
-            return b"".join(lines)[: -rng.randrange(2, len(lines[-1]) + len(lines[-2]))]
-        case 9:
-            del lines[0]
-        case 10:
-            del lines[-rng.randrange(1, len(lines) - 1) :]
-        case 11:
-            lines[at] = rng.choice((b"inf", b"9" * 400)) + lines[at][lines[at].index(b",") :]
-        case _:
-            lines[at] = b"\0" * len(lines[at])
-    return b"".join(lines)
+    before, line, after = lines[:at], lines[at], lines[at + 1 :]
+    others = (
+        b"", line[: len(line) // 2] + b"\n", line.rstrip(b"\n"), line * 2, line.rstrip(b"\n") + b",7\n",
+        line.replace(b",", b",x", 1), rng.choice((b"inf", b"9" * 400)) + line[line.index(b",") :], b"\0" * len(line),
+    )  # fmt: skip
+    found = [
+        [], lines[1:], lines[: -rng.randrange(1, len(lines) - 1)], [*before, after[0], line, *after[1:]],
+        [content[: -rng.randrange(2, len(lines[-1]) + len(lines[-2]))]], *([*before, each, *after] for each in others),
+    ]  # fmt: skip
+    return b"".join(rng.choice(found))
 
 
 def entries_of(content: bytes) -> dict[str, bytes]:
@@ -183,23 +152,15 @@ def of_checkpoint(content: bytes, rng: random.Random) -> bytes:
 
 def of_toml(content: bytes, rng: random.Random) -> bytes:
     """Return a damaged study: other values behind its keys, lines gone or twice, or bytes."""
+    if rng.random() < 1 / 7:
+        return of_bytes(content, rng)
     lines = content.splitlines(keepends=True)
-    at = rng.randrange(len(lines))
-    match rng.randrange(7):
-        case 0:
-            return of_bytes(content, rng)
-        case 1:
-            del lines[at]
-        case 6:
-            lines.insert(at, b".".join([b"a"] * rng.choice((40, 90, 9000))) + b" = 1\n")
-        case 2:
-            lines.insert(at, lines[rng.randrange(len(lines))])
-        case _:
-            settings = [index for index, line in enumerate(lines) if b" = " in line]
-            at = rng.choice(settings)
-            key = lines[at].partition(b" = ")[0]
-            lines[at] = key + b" = " + rng.choice(TOML_VALUES).encode() + b"\n"
-    return b"".join(lines)
+    at, setting = rng.randrange(len(lines)), rng.choice([place for place, line in enumerate(lines) if b" = " in line])
+    key, value = lines[setting].partition(b" = ")[0], rng.choice(TOML_VALUES).encode()
+    dots = b".".join([b"a"] * rng.choice((40, 90, 9000))) + b" = 1\n"
+    other = [*lines[:setting], key + b" = " + value + b"\n", *lines[setting + 1 :]]
+    inserted = ([*lines[:at], each, *lines[at:]] for each in (dots, rng.choice(lines)))
+    return b"".join(rng.choice((other, other, other, lines[:at] + lines[at + 1 :], *inserted)))
 
 
 TOML_VALUES = (

@@ -19,7 +19,7 @@ def stage(truth: list[list[float]], reward: list[list[float]]) -> Stage:
 
 def test_the_oracle_takes_the_arm_with_the_best_truth_and_the_bandit_that_with_the_best_reward():
     found = stage([[1.0, 3.0], [1.2, 3.2], [0.8, 2.8]], [[0.5, 0.1], [0.7, 0.3], [0.6, 0.2]])
-    assert (found.oracle, found.seen) == (4, 1)
+    assert (found.best("truth"), found.best("reward")) == (4, 1)
     assert found.lead("truth").value == pytest.approx(2.0)
     assert found.lead("truth").low > 0
     assert found.lead("reward").value == pytest.approx(0.4)

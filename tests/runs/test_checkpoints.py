@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adept.runs.checkpoints import KEEP, load_checkpoint, save_checkpoint
+from adept.runs.checkpoints import load_checkpoint, save_checkpoint
 from adept.runs.evaluation import evaluate
 from adept.runs.runner import run_one
 
@@ -31,12 +31,16 @@ def test_loading_a_checkpoint_executes_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "exploded").exists()
 
 
-def test_the_newest_are_kept(tmp_path: Path) -> None:
+def test_the_newest_stay_and_so_do_files_of_others(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    for name in ("00000040.npz", "00000050.npz", "2024-data.npz"):
+        (folder / name).write_bytes(b"of another run")
     for iteration in (1, 2, 30):
         save_checkpoint(tmp_path, small(), {"iteration": iteration}, {"a": np.arange(3)})
-    assert [file.name for file in sorted((tmp_path / "checkpoint").iterdir())] == ["00000002.npz", "00000030.npz"]
-    assert KEEP == 2
-    loaded = load_checkpoint(tmp_path)
+    left = ["00000002.npz", "00000030.npz", "00000040.npz", "00000050.npz", "2024-data.npz"]
+    assert sorted(file.name for file in folder.iterdir()) == left
+    loaded = load_checkpoint(tmp_path, small())
     assert loaded is not None
     assert loaded[0] == {"iteration": 30}
     np.testing.assert_array_equal(loaded[1]["a"], np.arange(3))
@@ -206,20 +210,6 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def path(cut: Path, tmp_path: Path) -> Path:
     """A copy of the run that was stopped."""
     return shutil.copytree(cut, tmp_path / "run")
-
-
-def test_the_checkpoint_just_written_stays_and_so_do_files_of_others(tmp_path: Path) -> None:
-    folder = tmp_path / "checkpoint"
-    folder.mkdir()
-    for name in ("00000030.npz", "00000040.npz", "2024-data.npz"):
-        (folder / name).write_bytes(b"of another run")
-    for iteration in (1, 2, 3):
-        save_checkpoint(tmp_path, small(), {"iteration": iteration}, {"a": np.arange(3)})
-    left = ["00000002.npz", "00000003.npz", "00000030.npz", "00000040.npz", "2024-data.npz"]
-    assert sorted(file.name for file in folder.iterdir()) == left
-    loaded = load_checkpoint(tmp_path, small())
-    assert loaded is not None
-    assert loaded[0] == {"iteration": 3}
 
 
 def test_checkpoints_and_rows_of_another_seed_are_not_taken_as_ones_own(tmp_path: Path) -> None:

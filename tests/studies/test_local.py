@@ -16,7 +16,8 @@ import pytest
 
 from adept.config import Execution
 from adept.runs.records import read_status
-from adept.studies.driver import held, run_study
+from adept.runs.safe_io import take_lock
+from adept.studies.driver import run_study
 from adept.studies.engines import Event
 from adept.studies.engines.local import LocalEngine
 from adept.studies.grid import parse_study
@@ -202,7 +203,7 @@ def test_what_cannot_run_leaves_nothing_behind(tmp_path):
 
 def test_a_second_driver_is_refused(study, tmp_path):
     with (
-        held(tmp_path / "study"),
+        take_lock(tmp_path / "study" / "runs" / "lock", "another study"),
         pytest.raises(ValueError, match=r"the study in .* is being written by another process"),
     ):
         run_study(study, tmp_path / "study", LocalEngine(1))

@@ -154,8 +154,8 @@ def probe_scheduler(options: ProbeOptions) -> dict[str, Any]:
     if options.branches is not None:
         facts["branches"] = [
             {"task": stage.task, "seed": stage.seed, "step": stage.step, "arms": list(stage.arms),
-             "lead": asdict(stage.lead("truth")), "best_arm": stage.oracle, "best_arm_share": asdict(result.best),
-             "regret": asdict(result.regret)}
+             "lead": asdict(stage.lead("truth")), "best_arm": stage.best("truth"),
+             "best_arm_share": asdict(result.best), "regret": asdict(result.regret)}
             for stage in load_stages(options.branches)
             for result in [search(stage, options.scheduler, settings)]
         ]  # fmt: skip

@@ -40,15 +40,10 @@ class Stage:
         table: Array = getattr(self, name)
         return [mean_interval(column) for column in (table - table.mean(1, keepdims=True)).T]
 
-    @property
-    def oracle(self) -> int:
-        """The arm with the highest true return."""
-        return self.arms[int(self.truth.mean(0).argmax())]
-
-    @property
-    def seen(self) -> int:
-        """The arm that the bandit's reward would call the best, if it could try each one so often from this state."""
-        return self.arms[int(self.reward.mean(0).argmax())]
+    def best(self, name: str) -> int:
+        """Return the best arm: by its truth, or by the reward, which a bandit sees if it tries each arm so often."""
+        table: Array = getattr(self, name)
+        return self.arms[int(table.mean(0).argmax())]
 
     def lead(self, name: str) -> Estimate:
         """Return by how much the best arm leads the worst, where both are picked by the other repeats each time.

@@ -6,7 +6,7 @@ import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.live import Live
@@ -20,9 +20,6 @@ from adept.config import Config
 from adept.hindsight.advice import advise
 from adept.terminal import duration, inert, make_console, number, warn
 from adept.training import Record, Trainer
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 PLAIN_SECONDS = 10.0
 RATE_ITERATIONS = 20
@@ -97,7 +94,7 @@ class Screen:
         self._progress: Progress | None = None
         self._printed = -math.inf
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Screen:
         """Begin to show."""
         if self._live is not None:
             self._live.start()

@@ -17,7 +17,7 @@ from adept.schedulers.round_robin import RoundRobin
 from adept.schedulers.standardized import StandardizedThompson, StandardizedUCB
 from adept.schedulers.thompson import GaussianThompson
 from adept.schedulers.ucb import UCB
-from adept.schedulers.validation import Arm, distinct_arms, epoch_arms
+from adept.schedulers.validation import Arm, epoch_arms
 
 SCHEDULERS: dict[str, type[Scheduler[Any]]] = {
     "ucb": UCB,
@@ -58,15 +58,7 @@ def make_scheduler(name: str, arms: Sequence[Arm], *, seed: int = 0, **options: 
             )
         if option not in allowed:
             raise unknown_name(f"option of scheduler {name!r}:", option, allowed)
-    if not issubclass(cls, Fixed):
-        return cls(arms, seed=seed, **options)
-    first, *others = distinct_arms(arms)
-    if others:
-        raise ValueError(
-            f"a fixed scheduler takes exactly one arm, got {(first, *others)!r}; for example [{first!r}]. To choose "
-            "among several, use ucb"
-        )
-    return cls(first, seed=seed, **options)
+    return cls.from_arms(arms, seed=seed, **options)
 
 
 def scheduler_class(name: str) -> type[Scheduler[Any]]:

@@ -6,12 +6,15 @@ import copy
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 import numpy as np
 
 from adept.schedulers.saved import generator_state, label, restored_generator
 from adept.schedulers.validation import Arm, distinct_arms, finite_reward, whole_number
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 PATIENCE = 50
 """Choices after which an untried arm causes a warning."""
@@ -35,6 +38,11 @@ class Scheduler(ABC, Generic[Arm]):
         self._rng = np.random.default_rng(whole_number("seed", seed, at_least=0, example=0))
         self._choices = [0] * len(self._arms)
         self._pending: int | None = None
+
+    @classmethod
+    def from_arms(cls, arms: Sequence[Arm], *, seed: int = 0, **options: Any) -> Self:
+        """Build from a list of arms, whatever the constructor takes."""
+        return cls(arms, seed=seed, **options)
 
     @property
     def arms(self) -> tuple[Arm, ...]:

@@ -6,16 +6,13 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adept.studies.engines import Event
 from adept.studies.estimate import expected_epochs, measured_rates, rate_for
 from adept.studies.results import Cell, StudyResults
 from adept.studies.work import last_iteration
-from adept.terminal import duration, inert, make_console, say
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
+from adept.terminal import duration, inert, make_console, warn
 
 LINE_SECONDS = 60.0
 REFRESH_SECONDS = 1.0
@@ -26,8 +23,7 @@ FIRST_GUESS_SECONDS = 5.0
 class Progress:
     """Follow the events of an engine; iterations made are read from the runs' folders."""
 
-    def __init__(self, results: StudyResults, cells: Sequence[Cell], engine: str, *, stream: Any = None) -> None:
-        self._stream = sys.stderr if stream is None else stream
+    def __init__(self, results: StudyResults, cells: Sequence[Cell], engine: str) -> None:
         self._results, self._cells = results, len(results.cells)
         self._over, self._failed = len(results.cells) - len(cells), 0
         self._made = {cell: last_iteration(cell.path) for cell in cells}
@@ -39,8 +35,8 @@ class Progress:
         self._bars: _Bars | None = None
         self._say(f"study {results.study.name}: {len(cells)} of {self._cells} runs to do, by {engine}")
 
-    def __enter__(self) -> Self:
-        if self._stream.isatty():
+    def __enter__(self) -> Progress:
+        if sys.stderr.isatty():
             self._bars = _Bars()
         return self
 
@@ -103,7 +99,7 @@ class Progress:
         if self._bars is not None:
             self._bars.progress.console.print(text)
         else:
-            say(text, self._stream)
+            warn(text)
 
 
 def prices(results: StudyResults, cells: Sequence[Cell], examples: Sequence[Cell]) -> dict[Cell, float]:
