@@ -50,17 +50,6 @@ def test_ucb_chooses_what_river_chooses(exploration, window):
         theirs.update(choice, reward)
 
 
-def test_value_is_rivers_rolling_mean():
-    rng = np.random.default_rng(1)
-    scheduler = GaussianThompson(ARMS, window=7)
-    rolling = {arm: utils.Rolling(stats.Mean, window_size=7) for arm in ARMS}
-    for arm in rng.choice(ARMS, size=300).tolist():
-        reward = float(rng.normal(3, 10))
-        scheduler.observe(arm, reward)
-        rolling[arm].update(reward)
-        assert scheduler.diagnostics()[f"value/{arm}"] == pytest.approx(rolling[arm].get(), abs=1e-9)
-
-
 def test_gaussian_belief_is_rivers_up_to_the_papers_variance():
     """With η = 1 and W = 1, Q is the reward and μ the mean of all of them: river's μ.
 

@@ -114,11 +114,3 @@ def test_round_robin_is_equation_6() -> None:
     for stream in range(STREAMS):
         arms = random_arms(stream)
         assert compare(round_robin(arms), adept.RoundRobin(arms), stream) == set(arms)
-
-
-@pytest.mark.filterwarnings("ignore:.*has not tried")
-def test_the_defaults_are_the_papers_best() -> None:
-    # Appendix, Procgen: "c = 5.0, W = 10 are the best hyperparameters overall"; "α = 1.0, W = 50".
-    for name, transcribed in (("ucb", algorithm_1([3, 2, 1], 5.0, 10)),
-                              ("thompson", gaussian_thompson([3, 2, 1], 1.0, 50, 0))):  # fmt: skip
-        compare(transcribed, adept.make_scheduler(name, [3, 2, 1]), 0)

@@ -179,20 +179,10 @@ def test_flops_prints_its_object(capsys):
     assert f"{result['forward_flops']:,} FLOPs" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(None, "?"), (0, "0 FLOP"), (999, "999 FLOP"), (61_218_816, "61.22 MFLOP"), (1.53e16, "15.3 PFLOP")],
-)
-def test_cost(value, text):
-    assert cost(value) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.4, "0 s"), (59, "59 s"), (61, "1 min 01 s"), (3720, "1 h 02 min"), (200_000, "2.3 days")],
-)
-def test_duration(seconds, text):
-    assert duration(seconds) == text
+def test_numbers_in_words():
+    assert [*map(duration, (0.4, 59, 61, 3720, 200_000))] == ["0 s", "59 s", "1 min 01 s", "1 h 02 min", "2.3 days"]
+    words = ["?", "0 FLOP", "999 FLOP", "61.22 MFLOP", "15.3 PFLOP"]
+    assert [*map(cost, (None, 0, 999, 61_218_816, 1.53e16))] == words
 
 
 def test_the_last_iteration_is_of_a_whole_line(tmp_path):

@@ -93,10 +93,10 @@ def _read_study(directory: Path) -> Source:
     results = load_results(directory)
     if found := undeclared_differences(results):
         more = f" (and {len(found) - 1} more differences)" if len(found) > 1 else ""
-        keys = ", ".join(dict.fromkeys(difference.key for difference in found))
+        keys, words = (list(dict.fromkeys(each)) for each in zip(*found, strict=True))
         raise ValueError(
-            f"the runs of {results.study.name!r} are not what it declares: {found[0]}{more}; run them again, or make "
-            f"methods of them: declare {keys} in differs of study.toml, and set it in [[methods]]"
+            f"the runs of {results.study.name!r} are not what it declares: {words[0]}{more}; run them again, or make "
+            f"methods of them: declare {', '.join(keys)} in differs of study.toml, and set it in [[methods]]"
         )
     study = results.study
     methods = tuple(

@@ -16,7 +16,7 @@ from adept.studies.engines import Engine
 from adept.studies.grid import Study, parse_study, require_continuation
 from adept.studies.progress import Progress
 from adept.studies.results import StudyResults, load_results, results_of
-from adept.studies.work import Settings
+from adept.studies.work import Settings, mark_failed
 
 
 def run_study(study: Study, directory: Path, engine: Engine, settings: Settings | None = None) -> StudyResults:
@@ -44,6 +44,8 @@ def run_study(study: Study, directory: Path, engine: Engine, settings: Settings 
                 events = engine.run(cells, settings)
                 with contextlib.closing(events):  # type: ignore[type-var]
                     for event in events:
+                        if event is not None and event.kind == "failed":
+                            mark_failed(event.cell, event.error)
                         progress.show(event)
     return load_results(directory)
 

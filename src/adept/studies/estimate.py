@@ -60,16 +60,12 @@ def estimate(results: StudyResults) -> list[Remaining]:
     measured = measured_rates(results, results.cells)
     estimates = []
     for cell in results.cells:
-        config, made = cell.config, 0.0
-        if cell.state == "done":
-            made = cell.iterations
-        elif cell.state != "missing" and (columns := results.curve(cell)) and len(columns["iteration"]):
-            made = columns["iteration"][-1]
-        iterations = max(0, cell.iterations - int(made))
-        epochs, steps = expected_epochs(config), iterations * config.batch_size
-        rate = rate_for(config, measured)
-        flops = _iteration_flops(config, epochs)
-        flops = None if flops is None else iterations * flops
+        config, iterations = cell.config, 0
+        if cell.state != "done":
+            made = results.curve(cell).get("iteration", ())
+            iterations = max(0, cell.iterations - int(max(made, default=0)))
+        epochs, steps, rate = expected_epochs(config), iterations * config.batch_size, rate_for(config, measured)
+        flops = _flops(config, epochs, iterations)
         estimates.append(Remaining(cell, steps, epochs, flops, steps * rate.step(epochs), rate.source))
     return estimates
 
@@ -82,7 +78,8 @@ def measured_rates(results: StudyResults, cells: Iterable[Cell]) -> dict[Kind, R
     """Return the rates of some runs of the folder, of their tasks and of their backends."""
     groups: dict[Kind, list[tuple[float, float, float, float]]] = {}
     for cell in cells:
-        if cell.state == "missing" or not (columns := results.curve(cell)).keys() >= NEEDED or not len(columns["step"]):
+        columns = results.curve(cell)
+        if not columns.keys() >= NEEDED or not len(columns["step"]):
             continue
         config = cell.config
         sampling = float((columns["environment_seconds"] + columns["inference_seconds"]).sum())
@@ -134,14 +131,14 @@ def expected_epochs(config: Config) -> float:
     return (sum(epochs) + (config.iterations - asked) * epochs[-1]) / config.iterations
 
 
-def _iteration_flops(config: Config, epochs: float) -> float | None:
-    """Return the FLOPs of an iteration, with its share of what the run spends on monitoring."""
+def _flops(config: Config, epochs: float, iterations: int) -> float | None:
+    """Return the FLOPs of so many iterations, with their share of what the run spends on monitoring."""
     if (forward := _forward_flops(config.env, config.network)) is None:
         return None
     whole, policy, values = forward
     policy_rows, values_rows = cost.measured_passes(config)
     monitoring = (policy_rows * policy + values_rows * values) / config.iterations
-    return whole * cost.iteration(config, epochs) + monitoring
+    return iterations * (whole * cost.iteration(config, epochs) + monitoring)
 
 
 @cache

@@ -62,21 +62,6 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """A key in which a run is not what it must be to be compared."""
-
-    key: str
-    value: Any
-    expected: Any
-    path: Path
-    against: Path
-    """what it was compared with: another run, or the study's declaration"""
-
-    def __str__(self) -> str:
-        return f"{self.key} is {self.value!r} in {self.path} and {self.expected!r} in {self.against}"
-
-
-@dataclass(frozen=True)
 class StudyResults:
     """A study and its cells, in the order in which they are run: seed by seed, then by task and method."""
 
@@ -162,8 +147,8 @@ def state_of(status: Mapping[str, Any], iterations: int, config: Config) -> str:
     return "done" if paused and iterations < config.iterations else str(status["state"])
 
 
-def undeclared_differences(results: StudyResults) -> list[Difference]:
-    """Compare the recorded configurations of one task and seed; return what differs beyond the declared keys.
+def undeclared_differences(results: StudyResults) -> list[tuple[str, str]]:
+    """Compare the recorded configurations of one task and seed; return keys that differ undeclared, each with words.
 
     A run is also compared with what the study declares for its cell.
     """
@@ -179,7 +164,7 @@ def undeclared_differences(results: StudyResults) -> list[Difference]:
             declared = cell.config.to_dict()
             for against, other, allowed in ((first.path, reference, study.differs), (declaration, declared, ())):
                 found += [
-                    Difference(key, values.get(key), other.get(key), cell.path, against)
+                    (key, f"{key} is {values.get(key)!r} in {cell.path} and {other.get(key)!r} in {against}")
                     for key in different_keys(values, other)
                     if key not in (*allowed, *MONITORING)
                 ]

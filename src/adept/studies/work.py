@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable
@@ -60,16 +61,10 @@ def run_cell(cell: Cell, settings: Settings, on_record: Callable[[], None] = lam
     return state_of(summary, cell.iterations, cell.config)
 
 
-def mark_failed(cell: Cell, error: str) -> None:
+def mark_failed(cell: Cell, error: str | None) -> None:
     """Write the error into the run's status, unless the folder is another run's or another process holds it."""
-    try:
-        folder = RunFolder(cell.path, cell.config)
-    except ValueError:
-        return
-    try:
+    with contextlib.suppress(ValueError), contextlib.closing(RunFolder(cell.path, cell.config)) as folder:
         folder.set_status("failed", error=error)
-    finally:
-        folder.close()
 
 
 def last_iteration(path: Path) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 from adept.runs.imports import outside_current_folder
 from adept.studies.engines import TICK_SECONDS, Event
 from adept.studies.results import Cell
-from adept.studies.work import Settings, mark_failed, run_cell
+from adept.studies.work import Settings, run_cell
 from adept.terminal import set_up_streams, warn
 
 STOP_SECONDS = 600.0
@@ -76,7 +76,6 @@ class LocalEngine:
             return Event("retried", cell, error)
         if attempt:
             error = f"{error} (attempt {attempt + 1} of {self._retries + 1})"
-        mark_failed(cell, error)
         return Event("failed", cell, error)
 
 

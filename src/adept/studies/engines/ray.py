@@ -19,7 +19,7 @@ from adept.runs.records import read_status
 from adept.runs.safe_io import gist
 from adept.studies.engines import TICK_SECONDS, Event
 from adept.studies.results import Cell
-from adept.studies.work import Settings, mark_failed, run_cell
+from adept.studies.work import Settings, run_cell
 
 LOOK_SECONDS = 3.0
 """How often the shared folder is looked at for runs that have begun."""
@@ -119,7 +119,6 @@ class RayEngine:
             text = f"{type(error.cause).__name__}: {error.cause}"
         except errors.RayError as error:
             text = f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
-        mark_failed(cell, text)
         return Event("failed", cell, text)
 
 
