@@ -24,13 +24,12 @@ from adept.studies.work import last_iteration, mark_failed
 from adept.terminal import duration
 from adept.terminal import flops as cost
 
-from .conftest import TEXT, with_method
-from .test_results import TASK, directory, write_run  # noqa: F401 - a fixture
+from .conftest import TASK, TEXT, with_method, write_run
 
 OTHER = "gymnasium/Acrobot-v1"
 
 
-def test_status_counts_every_method_and_task(directory, capsys):  # noqa: F811
+def test_status_counts_every_method_and_task(directory, capsys):
     result = commands.status(commands.StatusOptions(directory))
     assert result["runs"] == 8
     assert result["counts"] == {"done": 2, "running": 0, "interrupted": 1, "failed": 1, "missing": 4}
@@ -193,7 +192,7 @@ def test_the_last_iteration_is_of_a_whole_line(tmp_path):
     assert last_iteration(tmp_path) == 2
 
 
-def test_another_runs_folder_is_not_marked(study, directory):  # noqa: F811
+def test_another_runs_folder_is_not_marked(study, directory):
     cell = load_results(directory).cell("round-robin", TASK, 2)
     before = (cell.path / "status").read_text()
     mark_failed(replace(cell, config=study.config("fixed-2", TASK, 1)), "no")
@@ -202,7 +201,7 @@ def test_another_runs_folder_is_not_marked(study, directory):  # noqa: F811
     assert load_results(directory).cell(*cell.key).error == "yes"
 
 
-def test_progress_guesses_what_is_left(directory, monkeypatch, capsys):  # noqa: F811
+def test_progress_guesses_what_is_left(directory, monkeypatch, capsys):
     results = load_results(directory)
     cells = [cell for cell in results.cells if cell.state != "done"]
     now = 100.0

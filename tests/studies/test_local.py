@@ -14,7 +14,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from adept.config import Execution
 from adept.runs.records import read_status
 from adept.runs.safe_io import take_lock
 from adept.studies.driver import run_study
@@ -24,16 +23,11 @@ from adept.studies.grid import parse_study
 from adept.studies.results import Cell, StudyResults, load_results
 from adept.studies.work import Settings, last_iteration
 
-from .conftest import OUTSIDE, TEXT, numbers, with_method
+from .conftest import ONE_TASK, OUTSIDE, SETTINGS, TASK, numbers, with_method
 
 pytestmark = pytest.mark.slow
 
-TASK = "gymnasium/CartPole-v1"
 ITERATIONS = 400
-ONE_TASK = TEXT.replace(', "gymnasium/Acrobot-v1"', "")
-SETTINGS = Settings(
-    execution=Execution(device="cpu"), checkpoint_seconds=0.0, trust=True, command=("adept", "study", "tiny")
-)
 
 DRIVER = f"""
 import sys

@@ -19,7 +19,7 @@ from adept.studies.grid import Study, parse_study
 from adept.studies.results import Cell, StudyResults
 from adept.studies.work import Settings, last_iteration
 
-from .conftest import TEXT, numbers
+from .conftest import ONE_TASK, SETTINGS, TASK, numbers
 
 pytest.importorskip("ray")
 import ray
@@ -29,15 +29,10 @@ from adept.studies.engines.ray import RayEngine
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
-SETTINGS = Settings(
-    execution=Execution(device="cpu"), checkpoint_seconds=0.0, trust=True, command=("adept", "study", "tiny")
-)
-TASK = "gymnasium/CartPole-v1"
-
 
 def tiny_study(steps: int, seeds: int) -> Study:
-    text = TEXT.replace(', "gymnasium/Acrobot-v1"', "").replace("steps = 512", f"steps = {steps}")
-    return parse_study(text.replace("seeds = 2", f"seeds = {seeds}"), "t")
+    text = ONE_TASK.replace("steps = 512", f"steps = {steps}").replace("seeds = 2", f"seeds = {seeds}")
+    return parse_study(text, "t")
 
 
 class Monitored:

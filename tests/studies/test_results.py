@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import dataclasses
 import json
-import math
 import shutil
 import subprocess
 import sys
@@ -12,37 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adept.runs.records import Columns, RunFolder, append_evaluation
-from adept.studies.grid import Study, cell_path
+from adept.runs.records import Columns
+from adept.studies.grid import cell_path
 from adept.studies.packing import FILE, rounded
 from adept.studies.results import load_results, pack, state_of, undeclared_differences
 
-TASK = "gymnasium/CartPole-v1"
-
-
-def write_run(study: Study, directory: Path, method: str, task: str, seed: int, state: str = "done", **changes) -> None:
-    config = dataclasses.replace(study.config(method, task, seed), **changes)
-    path = directory / "runs" / task.replace("/", "-") / method / f"seed-{seed}"
-    folder = RunFolder(path, config)
-    rng = np.random.default_rng(seed)
-    for iteration in range(1, 9):
-        loss, score = rng.normal(size=2).tolist()
-        row = {"iteration": iteration, "step": 64 * iteration, "flops": 10**15 + iteration, "policy_loss": loss}
-        folder.append(row | {"score": math.nan if iteration == 1 else score, "seconds": iteration / 3})
-    append_evaluation(path, {"levels": "test", "return_mean": 1.5})
-    folder.add_start({"command": "adept study tiny", "python": "3.11"})
-    folder.set_status(state, iteration=8, **({"error": "ValueError: no"} if state == "failed" else {}))
-    folder.close()
-
-
-@pytest.fixture
-def directory(study, tmp_path) -> Path:
-    (tmp_path / "study.toml").write_text(study.text)
-    write_run(study, tmp_path, "fixed-2", TASK, 1)
-    write_run(study, tmp_path, "round-robin", TASK, 1)
-    write_run(study, tmp_path, "fixed-2", TASK, 2, "failed")
-    write_run(study, tmp_path, "round-robin", TASK, 2, "running")  # by nobody: it has died
-    return tmp_path
+from .conftest import TASK, write_run
 
 
 def test_states_of_the_cells(directory):
