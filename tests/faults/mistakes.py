@@ -94,5 +94,9 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["flops", "gymnasium/CartPole-v1", "--arms", "1000000"], "at most 1,000 epochs"),
     (["flops", "nope/x"], "unknown backend"),
     (["flops"], "ENV is required"),
+    (["demo", "--workers", "0"], "workers must be a whole number ≥ 1"),
     (["probe"], "SCHEDULER is required"),
+    (["probe", "ucb"], "no rewards to feed"),
+    (["probe", "ucbb", "--records", "x"], "did you mean 'ucb'"),
+    (["probe", "ucb", "--records", "nowhere"], "is not a study's folder"),
 ]

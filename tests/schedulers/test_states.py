@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from adept import UCB, Fixed, GaussianThompson, RoundRobin, make_scheduler
+from adept import UCB, Fixed, GaussianThompson, RoundRobin
 from adept.schedulers.saved import label
 
 
@@ -153,8 +153,3 @@ def test_a_numpy_arm_is_the_number_it_holds():
 def test_the_error_shows_the_cause(used):
     with pytest.raises(ValueError, match=r"must be a mapping with the keys scheduler, arms, .*, got \{\}; nothing was"):
         used.load_state_dict({})
-
-
-def test_states_of_every_name_are_told_apart(name, make):
-    other = make_scheduler("round-robin" if name != "round-robin" else "ucb", make([2, 1]).arms)
-    assert refused(make([2, 1]), other.state_dict())

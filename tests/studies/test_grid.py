@@ -126,13 +126,6 @@ def test_what_a_preset_changes_must_be_declared():
         parse_study(text, "t")
 
 
-def test_an_unknown_study_is_answered_with_the_nearest():
-    with pytest.raises(ValueError, match="did you mean 'minigrid'"):
-        load_study("minigird")
-    with pytest.raises(ValueError, match="cannot be read"):
-        load_study("nowhere.toml")
-
-
 def test_more_of_everything_continues(study):
     more = TEXT.replace("seeds = 2", "seeds = 5").replace('Acrobot-v1"]', 'Acrobot-v1", "gymnasium/MountainCar-v0"]')
     more += '\n[[methods]]\nname = "fixed-1"\nscheduler = "fixed"\narms = [1]\n'

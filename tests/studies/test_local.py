@@ -203,12 +203,6 @@ def test_a_second_driver_is_refused(study, tmp_path):
         run_study(study, tmp_path / "study", LocalEngine(1))
 
 
-@pytest.mark.parametrize("wrong", [{"workers": 0}, {"retries": -1}])
-def test_wrong_settings(wrong):
-    with pytest.raises(ValueError, match="must be a whole number"):
-        LocalEngine(**wrong)
-
-
 def plant(folder: Path, *names: str) -> Path:
     """Put modules into a folder that leave a file behind when they are imported; return that file."""
     trace = folder / "executed"
