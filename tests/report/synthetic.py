@@ -11,19 +11,22 @@ from typing import Any
 import numpy as np
 
 from adept.config import Config
+from adept.report.comparison import Comparison
+from adept.report.loading import load_comparison
 from adept.runs.records import RunFolder, append_evaluation
 from adept.studies.grid import Study, cell_path, parse_study
 
 Values = dict[str, Any]
-# name, label, keys, final score, share of the budget at which half of it is reached
-METHODS: list[tuple[str, str, Values, float, float]] = [
+Method = tuple[str, str, Values, float, float]
+"""Name, label, keys, final score, share of the budget at which half of it is reached."""
+METHODS: list[Method] = [
     ("fixed-4", "PPO (K=4)", {"scheduler": "fixed", "epochs": 4}, 0.80, 0.30),
     ("fixed-1", "PPO (K=1)", {"scheduler": "fixed", "epochs": 1}, 0.70, 0.40),
     ("ucb", "ADEPT(U) {4,2,1}", {"scheduler": "ucb", "arms": [4, 2, 1]}, 0.90, 0.25),
     ("thompson", "ADEPT(G) {4,2,1}", {"scheduler": "thompson", "arms": [4, 2, 1]}, 0.82, 0.28),
     ("round-robin", "ADEPT(R) {4,2,1}", {"scheduler": "round-robin", "arms": [4, 2, 1]}, 0.78, 0.33),
 ]
-MORE: list[tuple[str, str, Values, float, float]] = [
+MORE: list[Method] = [
     ("fixed-2", "PPO (K=2)", {"scheduler": "fixed", "epochs": 2}, 0.79, 0.33),
     ("fixed-8", "PPO (K=8)", {"scheduler": "fixed", "epochs": 8}, 0.76, 0.31),
     ("target-kl", "PPO target-KL 0.02",
@@ -38,12 +41,11 @@ MORE: list[tuple[str, str, Values, float, float]] = [
 ]  # fmt: skip
 GAMES = ["bigfish", "bossfight", "caveflyer", "chaser", "climber", "coinrun", "dodgeball", "fruitbot", "heist",
          "jumper", "leaper", "maze", "miner", "ninja", "plunder", "starpilot"]  # fmt: skip
+TASKS = ["minigrid/DoorKey-6x6", "minigrid/LavaGapS7"]
 SCALE = {"minigrid": 1.0, "procgen": 12.0, "pybullet": 2000.0}
 
 
-def study_text(
-    methods: Sequence[tuple[str, str, Values, float, float]], tasks: Sequence[str], seeds: Sequence[int], steps: int
-) -> str:
+def study_text(methods: Sequence[Method], tasks: Sequence[str], seeds: Sequence[int], steps: int) -> str:
     """Return the TOML of a study."""
     lines = [
         'name = "synthetic"', 'title = "A made-up study"', f"tasks = {json.dumps(list(tasks))}",
@@ -61,17 +63,10 @@ def study_text(
 
 
 def write_study(
-    directory: Path,
-    methods: Sequence[tuple[str, str, Values, float, float]],
-    tasks: Sequence[str],
-    seeds: Sequence[int],
-    *,
-    iterations: int = 60,
-    states: Mapping[tuple[str, str, int], str] | None = None,
-    evaluate: bool = False,
-    scale: float | None = None,
+    directory: Path, methods: Sequence[Method], tasks: Sequence[str], seeds: Sequence[int], *, iterations: int = 60,
+    states: Mapping[tuple[str, str, int], str] | None = None, evaluate: bool = False, scale: float | None = None,
     monitor: bool = False,
-) -> Study:
+) -> Study:  # fmt: skip
     """Write a study's folder; cells are done unless `states` says otherwise."""
     batch = 64 * 256 if tasks[0].startswith("procgen") else 2048
     study = parse_study(study_text(methods, tasks, seeds, iterations * batch), "synthetic")
@@ -88,6 +83,15 @@ def write_study(
                     path = cell_path(directory, name, task, seed)
                     write_run(study, path, (name, task, seed), state, shape, evaluate, monitor)
     return study
+
+
+def compare(
+    directory: Path, methods: Sequence[Method], tasks: Sequence[str] = TASKS[:1], seeds: Sequence[int] = (1, 2, 3),
+    **options: Any,
+) -> Comparison:  # fmt: skip
+    """Write a study's folder, by default of 20 iterations, and return its comparison."""
+    write_study(directory, methods, tasks, seeds, **{"iterations": 20, **options})
+    return load_comparison([directory])
 
 
 def write_run(

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from synthetic import METHODS, MORE, write_study
+from synthetic import METHODS, MORE, TASKS, compare
 
 from adept.report import sections
 from adept.report.analysis import analyze
@@ -21,18 +21,12 @@ from adept.report.summary import summarize
 from adept.report.tables import TABLES
 from adept.report.text import readable
 
-TASKS = ["minigrid/DoorKey-6x6", "minigrid/LavaGapS7"]
 FIXED_1 = METHODS[1]
 
 
 @pytest.fixture(scope="module")
 def analysis(study):
     return analyze(load_comparison([study]), resamples=500)
-
-
-def small(tmp_path, methods, tasks=TASKS[:1], seeds=(1, 2, 3), iterations=20, **options):
-    write_study(tmp_path, methods, tasks, seeds, iterations=iterations, **options)
-    return load_comparison([tmp_path])
 
 
 def final_scores(comparison, *names):
@@ -63,14 +57,16 @@ def test_missing_runs_are_counted_never_averaged_away(analysis):
 
 def test_a_method_without_a_run_on_some_task_has_no_aggregate(tmp_path):
     states = {("ucb", TASKS[1], seed): "missing" for seed in (1, 2)}
-    found = analyze(small(tmp_path, METHODS[:3], TASKS, [1, 2], 10, states=states), resamples=200)
+    found = analyze(compare(tmp_path, METHODS[:3], TASKS, [1, 2], iterations=10, states=states), resamples=200)
     assert not found.methods["ucb"].aggregates
     assert found.methods["fixed-1"].aggregates
     assert found.winner != "ucb"
 
 
 def test_nothing_is_normalised_by_a_baseline_that_is_not_there_yet(tmp_path):
-    comparison = small(tmp_path, METHODS[:3], states={("fixed-4", TASKS[0], seed): "interrupted" for seed in (1, 2, 3)})
+    comparison = compare(
+        tmp_path, METHODS[:3], states={("fixed-4", TASKS[0], seed): "interrupted" for seed in (1, 2, 3)}
+    )
     scale, warnings = make_scale(comparison, "auto")
     assert scale is None
     assert "no finished run" in warnings[0]
@@ -79,13 +75,13 @@ def test_nothing_is_normalised_by_a_baseline_that_is_not_there_yet(tmp_path):
 
 def test_a_baseline_that_did_not_improve_offers_no_scale(tmp_path):
     # A score that falls from 0 to -0.8 is no improvement. One task needs no scale: plain returns; two have none.
-    comparison = small(tmp_path / "one", METHODS[:3], scale=-1.0)
+    comparison = compare(tmp_path / "one", METHODS[:3], scale=-1.0)
     scale, warnings = make_scale(comparison, "auto")
     assert scale.kind == "none"
     assert "did not improve" in warnings[0]
     with pytest.raises(ValueError, match="use the normalization progress"):
         make_scale(comparison, "ratio")
-    comparison = small(tmp_path / "two", METHODS[:3], tasks=TASKS, seeds=[1, 2], scale=-1.0)
+    comparison = compare(tmp_path / "two", METHODS[:3], tasks=TASKS, seeds=[1, 2], scale=-1.0)
     scale, warnings = make_scale(comparison, "auto")
     assert scale is None
     assert "did not improve" in warnings[0]
@@ -93,7 +89,7 @@ def test_a_baseline_that_did_not_improve_offers_no_scale(tmp_path):
 
 
 def test_progress_is_measured_from_the_baselines_start(tmp_path):
-    comparison = small(tmp_path, METHODS[:3])
+    comparison = compare(tmp_path, METHODS[:3])
     scale, _ = make_scale(comparison, "progress")
     assert scale.kind == "progress"
     found = analyze(comparison, normalization="progress", resamples=200)
@@ -105,13 +101,13 @@ def test_progress_is_measured_from_the_baselines_start(tmp_path):
 
 def test_a_baseline_that_hardly_scores_is_warned_of(tmp_path):
     weak = ("fixed-4", "PPO (K=4)", {"scheduler": "fixed", "epochs": 4}, 0.05, 0.3)
-    comparison = small(tmp_path, [weak, *METHODS[1:3]])
+    comparison = compare(tmp_path, [weak, *METHODS[1:3]])
     _, warnings = make_scale(comparison, "auto")
     assert "ratios there are large" in warnings[0]
 
 
 def test_one_seed_gives_no_interval_and_says_so(tmp_path):
-    found = analyze(small(tmp_path, METHODS[:3], seeds=[1]), resamples=200)
+    found = analyze(compare(tmp_path, METHODS[:3], seeds=[1]), resamples=200)
     assert not found.methods["ucb"].aggregates["final-score"]["iqm"].has_interval
     assert summarize(found).headline == "1 seed cannot tell these methods apart, whatever they score; 5 could."
     assert any("one finished run" in text for text in found.warnings)
@@ -141,7 +137,7 @@ def test_the_criterion_decides(tmp_path):
     fast = ("fixed-1", "Fast", {"scheduler": "fixed", "epochs": 1}, 0.8, 0.15)
     winners = {}
     for criterion in ("final-score", "mean-score", "steps-to-threshold"):
-        small(tmp_path / criterion, [slow, fast], iterations=40)
+        compare(tmp_path / criterion, [slow, fast], iterations=40)
         file = tmp_path / criterion / "study.toml"
         more = "\nthreshold = 0.5" if criterion == "steps-to-threshold" else ""
         file.write_text(file.read_text().replace("[base]", f'criterion = "{criterion}"{more}\n[base]'))
@@ -152,7 +148,7 @@ def test_the_criterion_decides(tmp_path):
 
 
 def test_mean_score_and_steps_by_hand(tmp_path):
-    comparison = small(tmp_path, METHODS[:2], seeds=[1])
+    comparison = compare(tmp_path, METHODS[:2], seeds=[1])
     (run,) = comparison.finished("fixed-4", TASKS[0])
     known = np.isfinite(run.score)
     x, y = run.steps[known], run.score[known]
@@ -165,7 +161,7 @@ def test_mean_score_and_steps_by_hand(tmp_path):
 
 
 def test_differences_are_tested_against_the_baseline(tmp_path):
-    comparison = small(tmp_path, METHODS[:3], seeds=range(1, 9))
+    comparison = compare(tmp_path, METHODS[:3], seeds=range(1, 9))
     found = analyze(comparison, resamples=400)
     assert found.methods["fixed-4"].standing == ""
     assert found.methods["ucb"].standing == "better"  # 0.90 against 0.80, with a deviation of 0.04
@@ -196,7 +192,7 @@ def test_a_study_whose_seeds_cannot_show_a_winner_says_so_first(tmp_path):
     """Three seeds, one task, three rivals, all far ahead: the smallest p is 3 × 0.1."""
     scores = {4: 0.3, 3: 0.9, 2: 0.9, 1: 0.9}
     methods = [(f"k{k}", f"K={k}", {"scheduler": "fixed", "epochs": k}, score, 0.3) for k, score in scores.items()]
-    summary = summarize(analyze(small(tmp_path, methods), resamples=2000))
+    summary = summarize(analyze(compare(tmp_path, methods), resamples=2000))
     needed = seeds_needed(1, 3)
     assert summary.headline == f"3 seeds cannot tell these methods apart, whatever they score; {needed} could."
     assert "3 seeds on 1 task cannot show a winner" in summary.differences[0]
@@ -240,7 +236,7 @@ def test_tables_have_a_row_for_everything(analysis):
 
 def test_target_kl_counts_the_epochs_done(tmp_path):
     target = next(method for method in MORE if method[0] == "target-kl")
-    found = analyze(small(tmp_path, [METHODS[0], FIXED_1, target]), resamples=200)
+    found = analyze(compare(tmp_path, [METHODS[0], FIXED_1, target]), resamples=200)
     assert 1 < found.methods["target-kl"].epochs < 4
     _, shares = choice_shares(found.comparison, "target-kl", (TASKS[0],))
     assert shares.shape[0] == 2  # 4 and 1: what was done

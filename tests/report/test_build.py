@@ -15,7 +15,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from synthetic import METHODS, MORE, write_study
+from synthetic import METHODS, MORE, TASKS, write_study
 
 from adept.report import ReportOptions, build_report, check_report
 from adept.report.build import markdown, report_files
@@ -26,7 +26,6 @@ from tests.faults.campaign import hang_limit
 pytest.importorskip("matplotlib")
 
 HOSTILE = """</script><script>document.title='owned'</script><img src=x onerror=alert(1)>"'&${x} $y^2$ `|*_"""
-TASKS = ["minigrid/DoorKey-6x6", "minigrid/LavaGapS7"]
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import shutil
 
 import numpy as np
 import pytest
-from synthetic import METHODS, write_study
+from synthetic import METHODS, TASKS, compare, write_study
 
 from adept.report import sections
 from adept.report.analysis import analyze
@@ -16,8 +16,6 @@ from adept.report.comparison import Comparison, Run
 from adept.report.curves import drawn_steps
 from adept.report.loading import load_comparison
 from adept.studies.grid import cell_path
-
-TASKS = ["minigrid/DoorKey-6x6", "minigrid/LavaGapS7"]
 
 
 def test_cells_keep_their_states_and_only_finished_runs_count(study):
@@ -202,7 +200,7 @@ def test_the_same_seed_twice_in_one_method_is_refused(tmp_path):
 
 
 def test_measured_energy_is_averaged_where_every_run_has_it(tmp_path):
-    write_study(tmp_path, METHODS[:2], TASKS[:1], [1, 2], iterations=4)
+    compare(tmp_path, METHODS[:2], seeds=[1, 2], iterations=4)
     for seed in (1, 2):
         path = cell_path(tmp_path, "fixed-4", TASKS[0], seed) / "energy.json"
         path.write_text(json.dumps({"kwh": 0.01 * seed, "starts": []}))

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from synthetic import METHODS, write_study
+from synthetic import METHODS, TASKS, compare
 
 from adept.report.analysis import analyze
 from adept.report.loading import load_comparison
@@ -80,8 +80,7 @@ def test_decisions_are_drawn_once_by_task_and_over_all_and_are_not_folded_away(s
 def test_long_names_are_not_cut_off(tmp_path):
     long = "PPO with a name of several words that no figure has room for in one line, {16,8,4,2,1} c=5 W=50"
     methods = [METHODS[0], (METHODS[2][0], long, *METHODS[2][2:])]
-    write_study(tmp_path, methods, ["minigrid/DoorKey-6x6", "minigrid/LavaGapS7"], [1, 2], iterations=6)
-    analysis = analyze(load_comparison([tmp_path]), resamples=100)
+    analysis = analyze(compare(tmp_path, methods, TASKS, [1, 2], iterations=6), resamples=100)
     pen = Pen(analysis, looks(analysis.comparison))
     named = [drawing for draw in DRAWINGS for drawing in draw(pen)]
     assert len(named) > 6

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 import pytest
-from synthetic import METHODS, write_study
+from synthetic import METHODS, TASKS, compare, write_study
 
 from adept.config import Config
 from adept.report import ReportOptions
@@ -19,7 +19,6 @@ from adept.report.hindsight import advice, course, directions, gains, monitored,
 from adept.report.loading import load_comparison, with_records
 from adept.runs.advice import advice_of
 
-TASKS = ["minigrid/DoorKey-6x6", "minigrid/LavaGapS7"]
 OPTIONS = {"scheduler": "hindsight", "epochs": 4, "scheduler_options": {"optimize_for": "compute", "gain": 0.5}}
 CONTROLLED = ("hindsight", "Hindsight", OPTIONS, 0.9, 0.25)
 
@@ -84,8 +83,8 @@ def test_the_next_step_multiplies_the_learning_rate_of_the_best_fixed_method(com
     (step,) = directions(analyze(comparison, resamples=100))  # on the other task only one of two runs asks for it
     assert step == "Updates of PPO (K=4) stop short on DoorKey-6x6: multiply the learning rate by 1.5 there."
     better = (*METHODS[1][:3], 0.95, 0.3)
-    write_study(tmp_path, [METHODS[0], better], TASKS[:1], [1, 2], iterations=60, monitor=True)
-    assert [each.method for each in told(analyze(load_comparison([tmp_path]), resamples=100))] == ["fixed-1"]
+    other = compare(tmp_path, [METHODS[0], better], seeds=[1, 2], iterations=60, monitor=True)
+    assert [each.method for each in told(analyze(other, resamples=100))] == ["fixed-1"]
 
 
 def test_figures_and_box_are_on_the_page(folder):

@@ -7,8 +7,8 @@ import json
 
 import pytest
 from browser import EXECUTABLE, Browser
-from synthetic import GAMES, METHODS, MORE, write_study
-from test_build import HOSTILE, TASKS
+from synthetic import GAMES, METHODS, MORE, TASKS, write_study
+from test_build import HOSTILE
 
 from adept.report.analysis import analyze
 from adept.report.figures import draw_all

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from synthetic import write_study
+from synthetic import TASKS, compare, write_study
 
 from adept.report import ReportOptions
 from adept.report.analysis import analyze
@@ -13,8 +13,6 @@ from adept.report.build import report_files
 from adept.report.loading import load_comparison
 from adept.report.summary import summarize
 from adept.report.verdicts import against_fixed, which_fixed
-
-TASK = "minigrid/DoorKey-6x6"
 
 
 def fixed(epochs, final):
@@ -26,8 +24,7 @@ def ucb(final, arms=(4, 2, 1)):
 
 
 def study(tmp_path, *methods, seeds=8):
-    write_study(tmp_path, methods, [TASK], range(1, seeds + 1), iterations=20)
-    return analyze(load_comparison([tmp_path]), resamples=400)
+    return analyze(compare(tmp_path, methods, seeds=range(1, seeds + 1)), resamples=400)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +90,7 @@ def test_the_fixed_k_that_is_advised(tmp_path, methods, seeds, method, text):
 
 
 def test_a_task_that_no_k_learned_is_said_to_be_so(tmp_path):
-    declared = write_study(tmp_path, [fixed(4, 1.0), fixed(1, 1.0)], [TASK], [1, 2, 3], iterations=20).text
+    declared = write_study(tmp_path, [fixed(4, 1.0), fixed(1, 1.0)], TASKS[:1], [1, 2, 3], iterations=20).text
     goal = 'criterion = "steps-to-threshold"\nthreshold = 9\n[base]'  # scores stay near 1
     (tmp_path / "study.toml").write_text(declared.replace("[base]", goal))
     (advice,) = which_fixed(analyze(load_comparison([tmp_path]), resamples=100))
