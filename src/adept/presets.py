@@ -179,10 +179,8 @@ def preset(env: str, algo: str = "ppo", scheduler: str = Config.scheduler) -> Co
             values |= special if re.fullmatch(pattern, task) else {}
     values |= ALGORITHMS[algo].defaults if algo in ALGORITHMS else {}
     name = found.name if found else ""
-    for key in (name, algo, ""):
-        if (scheduler, key) in SCHEDULER_OPTIONS:
-            values["scheduler_options"] = SCHEDULER_OPTIONS[scheduler, key]
-            break
+    options = (SCHEDULER_OPTIONS.get((scheduler, key)) for key in (name, algo, ""))
+    values["scheduler_options"] = next(filter(None, options), {})
     if algo == "drac" and name == "procgen":
         values["augmentation"] = AUGMENTATIONS.get(task, "crop")
     if scheduler == "fixed" or scheduler in RULES:

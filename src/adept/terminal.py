@@ -107,9 +107,12 @@ def duration(seconds: float) -> str:
     return f"{seconds / 86400:.1f} days"
 
 
+def prefixed(value: float, digits: int, gap: str = "") -> str:
+    """Return a number with the letter of its power of a thousand."""
+    power = min(6, int(math.log10(abs(value)) // 3)) if abs(value) >= 1 else 0
+    return f"{value / 1000**power:.{digits}g}{gap}{('', 'k', 'M', 'G', 'T', 'P', 'E')[power]}"
+
+
 def flops(count: float | None) -> str:
     """Return FLOPs with the prefix that fits; a question mark where they are not known."""
-    if count is None or not math.isfinite(count):
-        return "?"
-    power = min(6, int(math.log10(count) // 3)) if count >= 1 else 0
-    return f"{count / 1000**power:.4g} {('', 'k', 'M', 'G', 'T', 'P', 'E')[power]}FLOP"
+    return "?" if count is None or not math.isfinite(count) else f"{prefixed(count, 4, ' ')}FLOP"

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import matplotlib.style
@@ -22,41 +23,16 @@ from adept.report.style import Look, looks
 from adept.report.tables import Block, csv_text
 from adept.report.text import counted, listing, readable, wrapped
 
-SOFT, FRAME, GRID = "#4a4f57", "#9aa0a6", "#e6e8eb"
-STYLE: Any = {
-    "font.family": "DejaVu Sans",
-    "font.size": 8.5,
-    "axes.titlesize": 9.5,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": FRAME,
-    "axes.labelcolor": SOFT,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": GRID,
-    "grid.linewidth": 0.7,
-    "xtick.color": SOFT,
-    "ytick.color": SOFT,
-    "xtick.major.size": 0,
-    "ytick.major.size": 0,
-    "legend.frameon": False,
-    "figure.facecolor": "white",
-    "savefig.facecolor": "white",
-    "savefig.dpi": 160,
-    "svg.hashsalt": "adept",
-    "svg.fonttype": "none",  # text stays text: smaller, found by a search, and dark where the page is dark
-    "path.simplify": True,
-    "text.parse_math": False,  # names are never formulas
-}
+SHEET = Path(__file__).parent / "assets" / "figures.mplstyle"
+STYLE = matplotlib.rc_params_from_file(SHEET, use_default_template=False)
+SOFT, FRAME, GRID = (str(STYLE[key]) for key in ("axes.labelcolor", "axes.edgecolor", "grid.color"))
 WIDTH = 7.6
 
 
 @contextlib.contextmanager
 def our_style() -> Iterator[None]:
-    """Draw as `STYLE` says, whatever a matplotlibrc in the current folder or at home does."""
-    with matplotlib.style.context(STYLE, after_reset=True):
+    """Draw as figures.mplstyle says, whatever a matplotlibrc in the current folder or at home does."""
+    with matplotlib.style.context(SHEET, after_reset=True):
         yield
 
 

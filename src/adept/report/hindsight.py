@@ -108,8 +108,7 @@ def told(analysis: Analysis) -> tuple[TaskAdvice, ...]:
         said = []
         for run in monitored(comparison, name, (task,)):
             assert run.config is not None  # its epochs are known
-            own = {"epochs": run.epochs, "epochs_done": run.epochs_done, "flops": run.flops, "score": run.score}
-            said.append((run.seed, advice_of(run.config, {**run.monitored, **own})))
+            said.append((run.seed, advice_of(run.config, run.monitored)))
         for common, _ in Counter(each.whole.direction for _, each in said).most_common(1):
             agreeing = tuple((seed, each) for seed, each in said if each.whole.direction == common)
             found.append(TaskAdvice(name, task, len(said), agreeing))

@@ -7,7 +7,6 @@ import hashlib
 import re
 from collections.abc import Sequence
 from html import escape
-from importlib import resources
 
 from adept.report import sections
 from adept.report.analysis import Analysis
@@ -22,14 +21,10 @@ SECTIONS = {"axis_figure": "Over the axis", "glance": "Over all tasks", "epochs"
 """Where figures stand; what is under more is folded up."""
 
 
-def _asset(name: str) -> str:
-    return (resources.files("adept.report") / "assets" / name).read_text(encoding="utf-8")
-
-
 def render_page(analysis: Analysis, summary: Summary, drawings: Sequence[Drawing]) -> str:
     """Return the page."""
     comparison = analysis.comparison
-    script, colours = _asset("page.js"), list(looks(comparison).values())
+    script, colours = sections.asset("page.js"), list(looks(comparison).values())
     light, dark = ("".join(f"--m{index}:{getattr(look, ground)};" for index, look in enumerate(colours))
                    for ground in ("light", "dark"))  # fmt: skip
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -40,7 +35,7 @@ def render_page(analysis: Analysis, summary: Summary, drawings: Sequence[Drawing
             f"{comparison.seeds(comparison.tasks)} each; baseline {comparison.label(comparison.baseline)}; decided by "
             f"{analysis.criterion}"
         ),
-        "style": f"{_asset('page.css')}:root{{{light}}}\n@media screen and (prefers-color-scheme: dark)"
+        "style": f"{sections.asset('page.css')}:root{{{light}}}\n@media screen and (prefers-color-scheme: dark)"
         f"{{:root{{{dark}}}}}\n",
         "script": script,
         "script_hash": f"'sha256-{digest}'",
@@ -56,7 +51,7 @@ def render_page(analysis: Analysis, summary: Summary, drawings: Sequence[Drawing
         **{place: _figures(analysis, drawings, place) for place in SECTIONS},
     }
     # One pass, so that nothing that is put in is looked at again.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], sections.asset("page.html"))
 
 
 def _figures(analysis: Analysis, drawings: Sequence[Drawing], section: str) -> str:

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
+from importlib import resources
 from typing import Any
 
 from adept.report.analysis import WORDS, Analysis, MethodResult, TaskResult
@@ -22,6 +23,11 @@ from adept.runs.records import STATES
 from adept.terminal import duration
 
 Result = MethodResult | TaskResult
+
+
+def asset(name: str) -> str:
+    """Return a file that pages are made of."""
+    return (resources.files("adept.report") / "assets" / name).read_text(encoding="utf-8")
 
 
 def table(header: Sequence[str], rows: Iterable[Iterable[str]], kind: str, marks: Sequence[str] = ()) -> str:
@@ -216,47 +222,19 @@ def unfinished(analysis: Analysis) -> str:
 
 
 def measured(analysis: Analysis) -> str:
-    """Return how every number is defined."""
+    """Return how every number is defined: the lines of measured.txt, some of which hold in one case, and the notes."""
     comparison = analysis.comparison
-    label = comparison.label(comparison.baseline)
-    kinds = {
-        "ratio": f"divided by {label}'s mean on the same task",
-        "progress": f"turned into shares of {label}'s improvement: (score − start) / ({label}'s mean − start), start "
-        f"being the first score of {label}",
-        "budget": "shares of the budget of steps that were left when the score reached the threshold (0: never)",
-        "none": "left as they are",
-    }
-    scale, kind = analysis.scale, fixed_word(analysis)
-    adaptive = any(method.adaptive for method in comparison.methods)
+    cases = {"", analysis.scale.kind if analysis.scale else ""}
+    cases |= {"adaptive"} if any(method.adaptive for method in comparison.methods) else set()
+    lines = re.findall(r"^(?:\[(\w+)\] )?(.+)$", asset("measured.txt"), re.MULTILINE)
     texts = [
-        f"Criterion: {analysis.criterion}, as the study declares it.",
-        "Score: mean return of the last 100 training episodes. Final score: that at the end of the budget. Mean score: "
-        "its mean over the run (the area under the learning curve). Smoothing: none beyond that.",
-        f"Normalisation: values of the criterion are {kinds[scale.kind]}, taken as a constant." if scale else "",
-        f"Intervals: 95 %, percentiles of {analysis.resamples:,} stratified bootstrap resamples (seeds resampled "
-        "within each task), seeded, not corrected for the number of methods; none where a cell has one run.",
-        "IQM: mean of the middle half of all runs. Optimality gap: average shortfall from 1. Probability of "
-        "improvement: share of pairs of runs on the same task that are won, ties counting half, averaged over tasks.",
-        f"Tests: permutation tests ({5 * analysis.resamples:,} draws; runs exchanged within each task) of the "
-        "difference of IQMs over all tasks, or of means on one; p is corrected for the number of methods, or of tasks "
-        f"(Holm). Not worse: the IQM is shown to be less than {percent(MARGIN)} below (of the baseline's score, or of "
-        "the budget).",
-        f"Update FLOPs: FLOPs of updates relative to {label}, averaged over tasks. All FLOPs: with the network's "
-        "forward passes while sampling. Monitoring: FLOPs of measuring updates, as a share of all of a run's; they are "
-        "in the other two only where the method goes by the measurement. The environments' own are not counted.",
-        f"Reached: first step at which the score is at the study's threshold, or {percent(REACH)} of the way to the "
-        "baseline's final mean.",
-        f"Against fixed settings: an adaptive method is better if it beats the best {kind} of equal or lower update "
-        f"FLOPs, or is not worse (within {percent(MARGIN)}) than the best {kind} of all at lower FLOPs where no {kind} "
-        f"that costs no more is shown to be so; and if it does not lie below the line between the {kind} around it. "
-        "All tests made are corrected together (Holm)."
-        if adaptive
-        else "",
-        "Only finished runs count; a method without a finished run on some task has no aggregate. Times are processor "
-        "times, and left out where only wall time was recorded.",
-        *comparison.notes,
-    ]
-    return f'<ul class="plain">{"".join(f"<li>{escape(text)}</li>" for text in texts if text)}</ul>'
+        text.format(
+            criterion=analysis.criterion, baseline=comparison.label(comparison.baseline), kind=fixed_word(analysis),
+            resamples=analysis.resamples, draws=5 * analysis.resamples, margin=percent(MARGIN), reach=percent(REACH),
+        )
+        for case, text in lines if case in cases
+    ]  # fmt: skip
+    return f'<ul class="plain">{"".join(f"<li>{escape(text)}</li>" for text in (*texts, *comparison.notes))}</ul>'
 
 
 def configuration(analysis: Analysis) -> str:

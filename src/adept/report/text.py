@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Sequence
 
 from adept.report.statistics import Estimate
+from adept.terminal import prefixed
 
 
 def number(value: float, digits: int = 2) -> str:
@@ -44,11 +45,7 @@ def p_text(value: float) -> str:
 
 def readable(value: float) -> str:
     """Return a large number with a letter: 245,760 as 246k."""
-    if not math.isfinite(value):
-        return number(value)
-    steps = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-    limit, letter = next((step for step in steps if abs(value) >= step[0]), (1, ""))
-    return f"{value / limit:.3g}{letter}"
+    return prefixed(value, 3) if math.isfinite(value) else number(value)
 
 
 def listing(names: Sequence[str]) -> str:
