@@ -22,6 +22,7 @@ from adept.schedulers.validation import whole_number
 LARGEST_COUNT, LARGEST_EPOCHS, LARGEST_ROLLOUT, LARGEST_NUMBER = 2**16, 1000, 2**24, 2**63
 """Environments, epochs, rows of a rollout, and any other number beyond which it is a mistake."""
 BOUNDS: tuple[tuple[str, Callable[[Any], bool], tuple[str, ...]], ...] = (
+    ("backend/name, for example minigrid/DoorKey-6x6", lambda value: "/" in value, ("env",)),
     ("a whole number ≥ 1", lambda value: isinstance(value, int) and value >= 1,
      ("steps", "environments", "rollout_length", "minibatch_size", "restart_every", "monitor_rows")),
     ("a whole number ≥ 0, where 0 is automatic", lambda value: isinstance(value, int) and value >= 0,
@@ -32,8 +33,11 @@ BOUNDS: tuple[tuple[str, Callable[[Any], bool], tuple[str, ...]], ...] = (
     ("a number ≥ 0", lambda value: 0 <= value < math.inf,
      ("entropy_coefficient", "value_coefficient", "augmentation_coefficient")),
     ("between 0 and 1", lambda value: 0 <= value <= 1, ("discount", "gae_coefficient")),
+    (f"at most {LARGEST_COUNT:,}", lambda value: value <= LARGEST_COUNT, ("environments",)),
+    (f"at most {LARGEST_EPOCHS:,}", lambda value: value <= LARGEST_EPOCHS, ("epochs",)),
+    (f"at most {LARGEST_EPOCHS:,} epochs each", lambda value: max(value, default=0) <= LARGEST_EPOCHS, ("arms",)),
 )  # fmt: skip
-"""What a number must be, whether a value is that, and the keys that it holds for."""
+"""What a value must be, whether one is that, and the keys that it holds for."""
 RewardSource = Literal["gae-return", "episode-return"]
 NetworkName = Literal["auto", "impala", "impala-small", "nature", "minigrid", "mlp"]
 DEFAULT_ARMS = (4, 2, 1)
@@ -175,14 +179,12 @@ class Config:
         ):
             if getattr(self, name) not in allowed:
                 raise unknown_name(name, str(getattr(self, name)), allowed)
-        self._require("env", "/" in self.env, "backend/name, for example minigrid/DoorKey-6x6")
 
     def _check_numbers(self) -> None:
         for allowed, fits, names in BOUNDS:
             for name in names:
-                self._require(name, fits(getattr(self, name)), allowed)
-        self._require("environments", self.environments <= LARGEST_COUNT, f"at most {LARGEST_COUNT:,}")
-        self._require("arms", max(self.choices) <= LARGEST_EPOCHS, f"at most {LARGEST_EPOCHS:,} epochs each")
+                if not fits(value := getattr(self, name)):
+                    raise ValueError(f"{name} must be {allowed}, got {value!r}")
         if self.batch_size > LARGEST_ROLLOUT:
             raise ValueError(
                 f"a rollout of {self.environments:,} environments × {self.rollout_length:,} steps has "
@@ -230,10 +232,6 @@ class Config:
             numbers = value.values() if isinstance(value, dict) else [value]
             if any(isinstance(number, int | float) and abs(number) >= LARGEST_NUMBER for number in numbers):
                 raise ValueError(f"{name} must be below 2^63 in size, got {str(value)[:40]}…")
-
-    def _require(self, name: str, condition: bool, allowed: str) -> None:
-        if not condition:
-            raise ValueError(f"{name} must be {allowed}, got {getattr(self, name)!r}")
 
     @property
     def backend(self) -> str:
