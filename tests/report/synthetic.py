@@ -39,8 +39,6 @@ MORE: list[Method] = [
      {"scheduler": "ucb", "arms": [4, 2, 1], "scheduler_options": {"exploration": 1.0, "window": 10}}, 0.87, 0.27),
     ("round-robin-84", "ADEPT(R) {8,4}", {"scheduler": "round-robin", "arms": [8, 4]}, 0.81, 0.29),
 ]  # fmt: skip
-GAMES = ["bigfish", "bossfight", "caveflyer", "chaser", "climber", "coinrun", "dodgeball", "fruitbot", "heist",
-         "jumper", "leaper", "maze", "miner", "ninja", "plunder", "starpilot"]  # fmt: skip
 TASKS = ["minigrid/DoorKey-6x6", "minigrid/LavaGapS7"]
 SCALE = {"minigrid": 1.0, "procgen": 12.0, "pybullet": 2000.0}
 

@@ -7,9 +7,10 @@ import json
 
 import pytest
 from browser import EXECUTABLE, Browser
-from synthetic import GAMES, METHODS, MORE, TASKS, write_study
+from synthetic import METHODS, MORE, TASKS, write_study
 from test_build import HOSTILE
 
+from adept.envs.procgen import GAMES
 from adept.report.analysis import analyze
 from adept.report.figures import draw_all
 from adept.report.loading import load_comparison

@@ -71,9 +71,7 @@ def load_comparison(
         )
     title = title or " and ".join(source.title for source in sources)
     declared = tuple(dict.fromkeys([*declared, *more]))
-    return Comparison(
-        title, methods, tasks, runs, baseline, budget, declared, tuple(notes), criterion, threshold
-    )  # fmt: skip
+    return Comparison(title, methods, tasks, runs, baseline, budget, declared, tuple(notes), criterion, threshold)
 
 
 def _kind(directory: Path) -> str:
