@@ -27,10 +27,9 @@ import torch
 
 from adept.envs import Array, make_environments
 from adept.envs.base import Continuous
-from adept.fast.actors import fast_actor
+from adept.fast.actors import make_actor
 from adept.hindsight.estimates import time_groups
 from adept.hindsight.evaluation import Evaluator, Rows
-from adept.networks import TorchActor
 from adept.presets import preset
 from adept.probe.branches import with_generator
 from adept.seeding import stream_seed
@@ -146,8 +145,7 @@ class Player:
         self._trainer, self._plan = trainer, plan
         config = replace(trainer.config, environments=plan.players)
         self._environments = make_environments(config, count=plan.players)
-        actor = fast_actor(trainer.network, trainer.execution)
-        self._actor = actor or TorchActor(trainer.network, trainer.device)
+        self._actor = make_actor(trainer.network, trainer.device, trainer.execution)
         bounds = self._environments.actions
         self._bounds = (bounds.low, bounds.high) if isinstance(bounds, Continuous) else None
 

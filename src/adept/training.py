@@ -13,16 +13,15 @@ import torch
 
 from adept import cost
 from adept.algorithms import ALGORITHMS
-from adept.algorithms.autograd import Autograd
 from adept.algorithms.learner import Epoch, Learner, mean_metrics
 from adept.algorithms.stopping import make_rules
 from adept.config import Config, Execution
 from adept.envs import make_environments
 from adept.envs.base import Array
-from adept.fast.actors import fast_actor
-from adept.fast.gradients import fast_gradients
+from adept.fast.actors import make_actor
+from adept.fast.gradients import make_gradients
 from adept.flops import pass_flops
-from adept.networks import Actor, TorchActor, make_network
+from adept.networks import make_network
 from adept.rollout import Collector, Rollout, arrays_of
 from adept.rules import Settings
 from adept.seeding import stream_seed
@@ -82,9 +81,8 @@ class Trainer:
         self.forward_flops, self.policy_flops, self.values_flops = pass_flops(network, shape)
         self.network = network.to(self.device)
         self.loss = ALGORITHMS[config.algo].make_loss(config, shape, self.device)
-        gradients = fast_gradients(config, self.network, self.execution)
-        self.learner = Learner(config, gradients or Autograd(config, self.network, self.loss))
-        self.actor: Actor = fast_actor(self.network, self.execution) or TorchActor(self.network, self.device)
+        self.learner = Learner(config, make_gradients(config, self.network, self.loss, self.execution))
+        self.actor = make_actor(self.network, self.device, self.execution)
         self.collector = Collector(config, self.environments, self.network, self.actor, self.device)
         self.engine = TrainerEngine(config, self.learner)
         self.stopping = make_rules(config.stopping)

@@ -108,6 +108,8 @@ def test_the_policy_at_other_parameters_and_back(make: Maker, case: str) -> None
     distribution = network.distribution
     expected = distribution.log_prob(network.policy(rollout.observations), rollout.actions).detach()
     torch.testing.assert_close(before, expected)
+    values = network.values(rollout.observations).detach()
+    torch.testing.assert_close(learner.values(rollout), values)
 
     def look() -> None:
         with learner.at(torch.zeros_like(own)):
@@ -121,6 +123,9 @@ def test_the_policy_at_other_parameters_and_back(make: Maker, case: str) -> None
     assert torch.equal(learner.log_probs(rollout), before)
     rows = torch.tensor([5, 0, 77])
     torch.testing.assert_close(learner.log_probs(rollout, rows), before[rows])
+    torch.testing.assert_close(learner.values(rollout, rows), values[rows])
+    other = make_rollout(case, network, config.batch_size, seed=1)  # of which nothing is known yet
+    torch.testing.assert_close(learner.values(other), network.values(other.observations).detach())
 
 
 @both

@@ -15,8 +15,7 @@ gymnasium = pytest.importorskip("gymnasium")
 pybullet = pytest.importorskip("pybullet")
 pytest.importorskip("pybullet_envs_gymnasium")
 
-from adept.config import Config  # noqa: E402 (after the checks for what the robots need)
-from adept.envs import BACKENDS, bullet, make_environments  # noqa: E402
+from adept.envs import BACKENDS, bullet  # noqa: E402 (after the checks for what the robots need)
 
 each_robot = pytest.mark.parametrize("robot", BACKENDS["pybullet"].tasks)
 
@@ -43,6 +42,8 @@ def compare(robot: str, steps: int) -> tuple[int, int]:
     expected, _ = original.reset(seed=7)
     observation, _ = lean.reset(seed=7)
     clients = original.unwrapped.physicsClientId, lean._client
+    assert lean.action_space == original.action_space
+    assert lean.observation_space == original.observation_space
     assert np.array_equal(observation, expected)
     ends = [0, 0]
     for step, action in enumerate(draw_actions(lean, steps, seed=1, reach=1.3)):  # beyond 1: clipped by both
@@ -179,18 +180,6 @@ def test_an_observation_stays_as_it_was_returned() -> None:
     assert not np.array_equal(second, third)
 
 
-def test_spaces_are_the_originals() -> None:
-    for robot, observations, actions in [
-        ("Ant", 28, 8),
-        ("HalfCheetah", 26, 6),
-        ("Hopper", 15, 3),
-        ("Walker2D", 22, 6),
-    ]:
-        env = bullet.Walker(robot)
-        assert env.observation_space.shape == (observations,)
-        assert env.action_space == gymnasium.spaces.Box(-1, 1, (actions,), np.float32)
-
-
 def test_a_picture_is_drawn_and_does_not_disturb_the_run() -> None:
     env = bullet.Walker("Ant")
     action = np.full(8, 0.5, np.float32)
@@ -228,11 +217,6 @@ def test_weights_that_do_not_hold_are_not_used(monkeypatch: pytest.MonkeyPatch) 
     finally:
         bullet._centres.cache_clear()
     np.testing.assert_allclose([step[1] for step in found[1:3]], [step[1] for step in expected[1:3]], atol=1e-9)
-
-
-def test_an_unknown_name_is_told_the_nearest() -> None:
-    with pytest.raises(ValueError, match=r"unknown PyBullet robot 'Walker2d', expected one of Ant, .*'Walker2D'"):
-        make_environments(Config(env="pybullet/Walker2d"))
 
 
 def test_a_missing_package_is_told_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

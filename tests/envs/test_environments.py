@@ -135,7 +135,7 @@ def test_procgen_levels() -> None:
     [
         ("minigrid/DoorKey-6x7", "did you mean 'DoorKey-6x6'"),
         ("procgen/bigfsh", "did you mean 'bigfish'"),
-        ("pybullet/Antt", "did you mean 'Ant'"),
+        ("pybullet/Walker2d", r"unknown PyBullet robot 'Walker2d', expected one of Ant, .*'Walker2D'"),
         ("gymnasium/CartPol-v1", "did you mean 'CartPole-v1'"),
         ("envpool/Pong-v4", "did you mean 'Pong-v5'"),
         ("minigird/DoorKey-6x6", "did you mean 'minigrid'"),

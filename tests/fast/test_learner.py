@@ -2,23 +2,24 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from adept.algorithms.learner import Learner, mean_metrics
+from adept.algorithms.ppo import PPO
 from adept.config import Config, Execution
-from adept.fast.actors import fast_actor
-from adept.fast.gradients import ByHand, fast_gradients
+from adept.fast.actors import make_actor
+from adept.fast.gradients import ByHand, make_gradients
+from adept.fast.passes import by_hand
 from adept.networks import ActorCritic, make_network
-from adept.presets import preset
 from adept.rollout import Rollout
 from adept.rules import Settings
 from adept.training import Trainer
 from tests.fast.cases import CASES, both, fast_learner, make_case, make_config, make_rollout, reference_learner
 
+CPU = torch.device("cpu")
 SAME = {"rtol": 0.0, "atol": 1e-9}
 """What separates two ways to the same update in float64: tens of gradient steps of the `double` fixture.
 
@@ -120,8 +121,9 @@ def test_before_the_first_step_nothing_of_adam_is_saved_and_loading_that_forgets
 def offered(name: str, shape: tuple[int, ...], *, wanted: bool = True, **settings: object) -> list[str]:
     config = make_config(**{"environments": 1, "steps": 10_000} | settings)
     network, execution = make_network(name, shape, CASES["mlp-categorical"][2], 0), Execution(fast=wanted)
-    parts = (fast_actor(network, execution), fast_gradients(config, network, execution))
-    return [type(part).__name__ for part in parts if part is not None]
+    loss = PPO(config, shape, CPU)
+    parts = (make_actor(network, CPU, execution), make_gradients(config, network, loss, execution))
+    return [type(part).__name__ for part in parts]
 
 
 def test_small_networks_on_the_cpu_have_replacements() -> None:
@@ -130,11 +132,10 @@ def test_small_networks_on_the_cpu_have_replacements() -> None:
 
 
 def test_everything_else_has_none() -> None:
-    assert offered("mlp", (26,), wanted=False) == []
-    assert offered("impala", (3, 64, 64)) == []
-    assert offered("minigrid", (3, 7, 7), algo="drac") == ["FastActor"]
-    doubled = make_network("mlp", (26,), CASES["mlp-categorical"][2], 0).double()
-    assert fast_gradients(make_config(), doubled, Execution()) is None
+    assert offered("mlp", (26,), wanted=False) == ["TorchActor", "Autograd"]
+    assert offered("impala", (3, 64, 64)) == ["TorchActor", "Autograd"]
+    assert offered("minigrid", (3, 7, 7), algo="drac") == ["FastActor", "Autograd"]
+    assert not by_hand(make_network("mlp", (26,), CASES["mlp-categorical"][2], 0).double(), Execution())
 
 
 @pytest.mark.parametrize(
@@ -167,21 +168,3 @@ def test_a_run_follows_the_reference() -> None:
     for one, other in zip(records, reference, strict=True):
         for name in ("gae_return", "policy_loss", "value_loss", "entropy", "approx_kl"):
             assert one[name] == pytest.approx(other[name], rel=1e-3, abs=1e-4)
-
-
-def test_log_probs_and_values_of_distinct_rows_are_those_of_the_network() -> None:
-    trainer = Trainer(replace(preset("minigrid/DoorKey-6x6", scheduler="fixed"), steps=4096))
-    rollouts = []
-    for _ in range(2):
-        trainer.collector.restart(len(rollouts))
-        rollout = trainer.collector.collect()
-        rollouts.append(rollout)
-        with torch.inference_mode():
-            policy = trainer.network.policy(rollout.observations)
-            expected = trainer.network.distribution.log_prob(policy, rollout.actions)
-        rows = torch.tensor([5, 3, 2000])
-        assert torch.allclose(trainer.learner.log_probs(rollout), expected, atol=1e-5)
-        assert torch.allclose(trainer.learner.log_probs(rollout, rows), expected[rows], atol=1e-5)
-        assert torch.allclose(trainer.learner.values(rollout), rollout.values, atol=1e-5)
-        assert torch.allclose(trainer.learner.values(rollout, rows), rollout.values[rows], atol=1e-5)
-    trainer.close()

@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor, nn
 
 from adept.config import Execution
 from adept.envs.base import Array
 from adept.fast.passes import GRAIN, Passes, Tower, by_hand, filled, row_bytes
-from adept.networks import Actor, ActorCritic, Decision
+from adept.networks import Actor, ActorCritic, Decision, TorchActor
 
 Floats = npt.NDArray[np.float32]
 
@@ -19,9 +20,9 @@ VECTOR_LIMIT, MATRIX_LIMIT = 9216, 262_144
 """Multiply-adds of one product with one row, with several, beyond which NumPy's BLAS would start threads of its own."""
 
 
-def fast_actor(network: ActorCritic, execution: Execution) -> Actor | None:
-    """Return a faster way of running the policy during a rollout, or None."""
-    return FastActor(network) if by_hand(network, execution) else None
+def make_actor(network: ActorCritic, device: torch.device, execution: Execution) -> Actor:
+    """Return the fastest way of running the policy during a rollout."""
+    return FastActor(network) if by_hand(network, execution) else TorchActor(network, device)
 
 
 class FastActor:

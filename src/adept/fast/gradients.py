@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from adept.algorithms import ALGORITHMS
+from adept.algorithms.autograd import Autograd, Loss
 from adept.algorithms.learner import Adam, Gradients
 from adept.config import Config, Execution
 from adept.envs.base import Array
@@ -29,9 +30,10 @@ METRICS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction",
 Floats = npt.NDArray[np.floating[Any]]
 
 
-def fast_gradients(config: Config, network: ActorCritic, execution: Execution) -> Gradients | None:
-    """Return a faster way to the gradients of an update, or None."""
-    return ByHand(config, network) if ALGORITHMS[config.algo].fast and by_hand(network, execution) else None
+def make_gradients(config: Config, network: ActorCritic, loss: Loss, execution: Execution) -> Gradients:
+    """Return the fastest way to the gradients of an update."""
+    fast = ALGORITHMS[config.algo].fast and by_hand(network, execution)
+    return ByHand(config, network) if fast else Autograd(config, network, loss)
 
 
 class Targets(NamedTuple):
