@@ -41,15 +41,6 @@ def test_the_papers_count_is_that_of_the_linear_layers():
     assert pass_flops(mlp, (4,)).whole == 2 * paper_forward_macs(mlp)
 
 
-def test_passes_of_the_policy_or_the_critic_alone():
-    mlp = make_network("mlp", (4,), Discrete(2), 0)
-    _, policy, values = pass_flops(mlp, (4,))
-    assert policy == 2 * (4 * 64 + 64 * 64 + 64 * 2)
-    assert values == 2 * (4 * 64 + 64 * 64 + 64)
-    shared = pass_flops(impala(), (3, 64, 64))
-    assert shared.values == shared.policy == shared.whole
-
-
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_network_counts_as_pytorch_counts_it(name):
     shape = {"mlp": (4,), "minigrid": (3, 7, 7), "nature": (4, 84, 84)}.get(name, (3, 64, 64))

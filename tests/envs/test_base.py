@@ -68,6 +68,7 @@ SMALL, NONE = spaces.Box(-1, 1, (2,)), spaces.Box(-1, 1, (0,))
     [
         (NONE, SMALL, "hold no number; there is nothing to act on"),
         (SMALL, NONE, "hold no number; there is nothing to choose"),
+        (SMALL, spaces.MultiDiscrete([2, 2]), "only one discrete choice or a vector"),
         (spaces.Dict({}), SMALL, "cannot make the Gymnasium environment 'Faulty-v0': An empty Dict"),
         (None, SMALL, "cannot make the Gymnasium environment 'Faulty-v0': broken"),
     ],

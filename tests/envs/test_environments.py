@@ -9,7 +9,6 @@ import pytest
 from adept.config import Config
 from adept.envs import Continuous, Discrete, make_environments, pool
 from adept.envs.pool import PoolEnvironments
-from adept.envs.single import SingleEnvironments
 
 envpool = pytest.importorskip("envpool")
 
@@ -148,18 +147,6 @@ def test_unknown_names_answer_with_the_nearest(env: str, message: str | None) ->
     else:
         with pytest.raises(ValueError, match=message):
             make_environments(config(env))
-
-
-def test_spaces_that_do_not_fit_are_refused() -> None:
-    import gymnasium
-    from gymnasium import spaces
-
-    class Odd(gymnasium.Env):  # type: ignore[type-arg]
-        observation_space = spaces.Box(0, 1, (2,))
-        action_space = spaces.MultiDiscrete([2, 2])
-
-    with pytest.raises(ValueError, match="only one discrete choice or a vector"):
-        SingleEnvironments("odd", Odd, 1)
 
 
 def test_atari_is_trained_by_lives_and_clipped_rewards_and_evaluated_by_games() -> None:

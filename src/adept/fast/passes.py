@@ -38,15 +38,19 @@ def pass_where_positive(gradient: Tensor, x: Tensor, out: Tensor) -> None:
     _relu_backward(gradient, x, 0, grad_input=out)
 
 
+def parameters_of(layer: nn.Linear | nn.Conv2d) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    """Return weight and bias as (outputs, inputs) and (outputs, 1), and their gradients, where they are allocated."""
+    weight, bias = layer.weight, layer.bias
+    assert bias is not None
+    gradient = None if weight.grad is None else weight.grad.flatten(1)
+    return weight.detach().flatten(1), bias.detach().unsqueeze(1), gradient, bias.grad
+
+
 class Dense:
     """y = W·x + b; a convolution of patches is the same, its columns being patches."""
 
     def __init__(self, layer: nn.Linear | nn.Conv2d, columns: int, *, inner: bool = True) -> None:
-        assert layer.bias is not None
-        weight, bias = layer.weight, layer.bias
-        self.weight, self.bias = weight.detach().flatten(1), bias.detach().unsqueeze(1)
-        self.weight_gradient = None if weight.grad is None else weight.grad.flatten(1)
-        self.bias_gradient = bias.grad
+        self.weight, self.bias, self.weight_gradient, self.bias_gradient = parameters_of(layer)
         outputs, inputs = self.weight.shape
         self.outputs = torch.empty(outputs, columns)
         self.array = self.outputs.numpy()
@@ -133,16 +137,13 @@ class PooledConvolution:
     """
 
     def __init__(self, layer: nn.Conv2d, rows: int, size: tuple[int, int]) -> None:
-        assert layer.bias is not None
         channels, outputs = layer.in_channels, layer.out_channels
         self.size = height, width = (size[0] - 1) // 2, (size[1] - 1) // 2
         windows = height * width
         # By channel and place under the kernel, then by place under the window (axes 4 and 6), then by window.
         cells = patches(channels, size)[..., : 2 * height, : 2 * width].reshape(channels, 2, 2, height, 2, width, 2)
         self.cells = torch.from_numpy(cells.transpose(0, 1, 2, 4, 6, 3, 5).flatten())
-        self.weight, self.bias = layer.weight.detach().flatten(1), layer.bias.detach().unsqueeze(1)
-        self.weight_gradient = None if layer.weight.grad is None else layer.weight.grad.flatten(1)
-        self.bias_gradient = layer.bias.grad
+        self.weight, self.bias, self.weight_gradient, self.bias_gradient = parameters_of(layer)
         self.patches = torch.empty(len(self.cells), rows)
         self.columns = self.patches.view(-1, 4 * windows * rows)
         self.slabs = torch.empty(outputs, 4, windows * rows)
