@@ -21,6 +21,11 @@ Make = Callable[..., Scheduler[Any]]
 OUTSIDE = "a_users_module:Softmax"
 
 
+def numbers(scheduler: Scheduler[Any], name: str) -> list[float]:
+    """Return a rule's numbers of one name, in the order of the arms."""
+    return [value for key, value in scheduler.diagnostics().items() if key.startswith(f"{name}/")]
+
+
 @pytest.fixture(scope="session", params=[*SCHEDULERS, OUTSIDE])
 def name(request: pytest.FixtureRequest) -> Iterator[str]:
     """The name of a scheduler; a new line in `SCHEDULERS` is covered by being there."""

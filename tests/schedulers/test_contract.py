@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from adept import Scheduler, make_scheduler
 
+from .conftest import numbers
+
 arm_values = st.one_of(
     st.integers(-5, 5), st.text(max_size=3), st.tuples(st.integers(0, 3), st.text(max_size=2)), st.none()
 )
@@ -49,18 +51,11 @@ def through_json(state: dict[str, Any]) -> dict[str, Any]:
 
 
 @given(arms=arm_lists, seed=seeds, life=lives)
-def test_every_choice_is_an_arm_and_is_counted(make, arms, seed, life):
+def test_choices_are_arms_that_are_counted_and_diagnostics_finite_numbers_for_each(make, arms, seed, life):
     scheduler = make(arms, seed)
     choices = live(scheduler, life)
     assert all(choice in scheduler.arms for choice in choices)
-    counted = [value for key, value in scheduler.diagnostics().items() if key.startswith("choices/")]
-    assert counted == [choices.count(arm) for arm in scheduler.arms]
-
-
-@given(arms=arm_lists, seed=seeds, life=lives)
-def test_diagnostics_are_finite_numbers_for_each_arm(make, arms, seed, life):
-    scheduler = make(arms, seed)
-    live(scheduler, life)
+    assert numbers(scheduler, "choices") == [choices.count(arm) for arm in scheduler.arms]
     diagnostics = scheduler.diagnostics()
     assert all(type(value) is float and math.isfinite(value) for value in diagnostics.values())
     assert len(diagnostics) % len(scheduler.arms) == 0, "an arm's number was lost"

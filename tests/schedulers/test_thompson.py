@@ -7,6 +7,8 @@ import pytest
 
 from adept import GaussianThompson
 
+from .conftest import numbers
+
 # η = 0.5, W = 2. Each row: reward, then Q, σ², μ after it; N, μ and σ² start at 0, 0 and 1.
 BY_HAND = [
     # Q=4; σ²=(0·1+(4−0)²)/1=16; μ=0+0.5·4/1=2
@@ -36,11 +38,9 @@ def test_belief_by_hand():
     scheduler = GaussianThompson([3, 2], step_size=0.5, window=2)
     for reward, value, variance, mean in BY_HAND:
         scheduler.observe(3, reward)
-        diagnostics = scheduler.diagnostics()
-        assert diagnostics["value/3"] == value
-        assert diagnostics["std/3"] ** 2 == pytest.approx(variance, abs=1e-6)
-        assert diagnostics["mean/3"] == pytest.approx(mean, abs=1e-6)
-    assert (diagnostics["value/2"], diagnostics["mean/2"], diagnostics["std/2"]) == (0.0, 0.0, 1.0)
+        assert numbers(scheduler, "value") == [value, 0.0]
+        assert numbers(scheduler, "std") == pytest.approx([variance**0.5, 1.0], abs=1.2e-7)
+        assert numbers(scheduler, "mean") == pytest.approx([mean, 0.0], abs=1e-6)
 
 
 def test_decisions_and_draws_by_hand():
@@ -60,8 +60,7 @@ def test_decisions_and_draws_by_hand():
     ]
     for reward, draws, choice in expected:
         assert scheduler.step(reward) == choice
-        diagnostics = scheduler.diagnostics()
-        assert [diagnostics["score/3"], diagnostics["score/2"]] == pytest.approx(draws, abs=1e-6)
+        assert numbers(scheduler, "score") == pytest.approx(draws, abs=1e-6)
 
 
 def test_equal_draws_go_to_the_first():
