@@ -12,7 +12,7 @@ import pytest
 
 from adept.networks import Categorical
 from benchmarks.growth import wide, with_growth
-from benchmarks.rivals.__main__ import interpreter
+from benchmarks.rivals.__main__ import interpreter, merged
 from benchmarks.rivals.table import text, verdict
 from benchmarks.rivals.tasks import TASKS
 from benchmarks.study_scale import invented, study_of
@@ -53,6 +53,28 @@ def test_a_task_has_a_table_with_the_fastest_first() -> None:
     assert [line.split(" | ")[1] for line in lines] == ["4,000", "1,000", "800", "400", "250"]
     assert "| 4.00 (3.9 to 4.1) | 1.50 | 1.0 | 2.0 |" in lines[-1]
     assert "## halfcheetah" not in text(ROWS)
+
+
+def test_rows_of_other_sides_and_tasks_stay_and_ours_goes_only_with_all_of_a_task() -> None:
+    task = TASKS["doorkey-cnn"]  # ours and cleanrl
+    cartpole = TASKS["cartpole"]
+    again, late = row("cartpole", "ours", 1500.0, 1.0), row("cartpole", "sample_factory", 200.0, 7.5)
+    rows = merged(cartpole, ROWS, [again, late])
+    assert [each["side"] for each in rows] == [
+        "ours", "cleanrl", "sbx", "rlox-rust", "sample_factory", "rejax", "ours", "cleanrl",
+    ]  # fmt: skip
+    assert rows[0] == ROWS[0]
+    assert rows[4] == late
+    assert merged(cartpole, [], [again, late]) == [again, late]
+    first = [row(task.name, "ours", 900.0, 1.0), row(task.name, "cleanrl", 300.0, 3.0)]
+    second = [row(task.name, "ours", 800.0, 1.0), row(task.name, "cleanrl", 200.0, 4.0)]
+    assert merged(task, merged(task, ROWS, first), second) == [*ROWS, *second]
+
+
+def test_rows_from_before_the_pool_was_shared_are_marked() -> None:
+    before, after = ({**ROWS[0], "time": f"2026-11-{day}T20:58:52Z"} for day in ("18", "19"))
+    assert "its own Python code" in text([before, after])
+    assert "its own Python code" not in text([after])
 
 
 def test_what_cannot_be_built_is_named_and_what_is_built_is_not_built_again(

@@ -1,7 +1,7 @@
 """Train beside other libraries: the same environments, rollouts, epochs, minibatches and network sizes.
 
-    python -m benchmarks.rivals [--tasks cartpole …] [--repeats 5]    measures, writes results/throughput/rivals.csv
-    python -m benchmarks.rivals --table                               writes rivals.md from it again
+    python -m benchmarks.rivals [--tasks cartpole …] [--sides sb3 …]    measures, writes results/throughput/rivals.csv
+    python -m benchmarks.rivals --table                                 writes rivals.md from it again
 
 Every side is a process of its own, pinned to one processor, with one thread each of PyTorch, XLA, OpenMP and EnvPool.
 All sides of a task run in turn, a second or so each, round after round; a ratio is the median over the rounds. CPU time
@@ -27,7 +27,9 @@ from benchmarks.rivals.table import text
 from benchmarks.rivals.tasks import TASKS, Task
 from benchmarks.tables import RESULTS, ROOT, read, write
 
-ENVIRONMENTS = {"sb3": "pools", "sbx": "pools", "rlox": "pools", "rlox-rust": "pools", "rejax": "jax"}
+ENVIRONMENTS = {
+    **dict.fromkeys(("sb3", "sbx", "rlox", "rlox-rust"), "pools"), "sample_factory": "sample-factory", "rejax": "jax",
+}  # fmt: skip
 """The environment of each side; the others run with this interpreter."""
 TORCH = "torch==2.13.0"
 ONE_THREAD = {
@@ -102,10 +104,12 @@ def interpreter(side: str, folder: Path) -> Path:
     return python
 
 
-def measure(task: Task, repeats: int, seconds: float, interpreters: dict[str, Path]) -> Iterator[dict[str, Any]]:
-    """Yield a row for every side of a task."""
+def measure(
+    task: Task, names: list[str], repeats: int, seconds: float, interpreters: dict[str, Path]
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for ours and for every other side that is named."""
     processor = max(os.sched_getaffinity(0))
-    sides = [Side(name, task, interpreters[name], processor) for name in ("ours", *task.sides)]
+    sides = [Side(name, task, interpreters[name], processor) for name in ("ours", *names)]
     starts = {side.name: side.started() for side in sides}
     for _ in range(repeats):
         for side in sides:
@@ -132,6 +136,18 @@ def measure(task: Task, repeats: int, seconds: float, interpreters: dict[str, Pa
         }
 
 
+def merged(task: Task, before: list[dict[str, Any]], found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Put rows of a task in the place of older ones; ours of a run that left sides out only if there is none yet."""
+    known = {row["side"]: row for row in before if row["task"] == task.name}
+    measured = {row["side"]: row for row in found}
+    if "ours" in known and not set(task.sides) <= set(measured):
+        del measured["ours"]
+    known |= measured
+    order = ("ours", *task.sides)
+    rows = [row for row in before if row["task"] != task.name] + [known[side] for side in order if side in known]
+    return sorted(rows, key=lambda row: list(TASKS).index(row["task"]))
+
+
 def speed(block: dict[str, float], clock: str) -> float:
     return block["steps"] / block[clock]
 
@@ -140,22 +156,24 @@ def main() -> None:
     """Measure and write rows, then the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+    every = dict.fromkeys(side for task in TASKS.values() for side in task.sides)
+    parser.add_argument("--sides", nargs="+", choices=every, default=list(every), help="who runs beside ours")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.0, help="CPU time of one block")
     parser.add_argument("--environments", type=Path, default=ROOT / ".venvs", help="where environments are built")
     parser.add_argument("--table", action="store_true", help="write the table from the rows there are")
     options = parser.parse_args()
     path = RESULTS / "rivals.csv"
-    machine, tasks, folder = describe(), [] if options.table else options.tasks, options.environments.resolve()
-    sides = {side for name in tasks for side in ("ours", *TASKS[name].sides)}
-    interpreters = {side: interpreter(side, folder) for side in sorted(sides)}  # all are built before any is measured
-    for name in tasks:
-        found = list(measure(TASKS[name], options.repeats, options.seconds, interpreters))
+    machine, folder = describe(), options.environments.resolve()
+    sides = {name: [side for side in TASKS[name].sides if side in options.sides] for name in options.tasks}
+    tasks = {} if options.table else {name: chosen for name, chosen in sides.items() if chosen}
+    # All are built before any is measured.
+    interpreters = {side: interpreter(side, folder) for side in sorted({"ours"}.union(*tasks.values()))}
+    for name, chosen in tasks.items():
+        found = list(measure(TASKS[name], chosen, options.repeats, options.seconds, interpreters))
         for row in found:
             row |= {key: machine[key] for key in ("commit", "dirty", "processor", "time")}
-        rows = [row for row in read(path) if row["task"] != name] + found
-        rows.sort(key=lambda row: list(TASKS).index(row["task"]))
-        write(path, rows)
+        write(path, merged(TASKS[name], read(path), found))
         print(f"{name}: " + ", ".join(f"{row['side']} {row['ratio_processor']:.2f}" for row in found), flush=True)
     (RESULTS / "rivals.md").write_text(text(read(path)), encoding="utf-8")
 

@@ -20,7 +20,10 @@ from benchmarks.rivals.tasks import TASKS, Task
 
 MAKERS = {"sbx": "sb3:make_jax", "rlox-rust": "rlox:make_rust"}
 """What makes a side; of the others it is `make` of the module of their name."""
-PACKAGES = ("adept-rl", "torch", "jax", "envpool", "stable_baselines3", "sbx-rl", "rlox", "rejax", "gymnax", "navix")
+PACKAGES = (
+    "adept-rl", "torch", "jax", "envpool", "stable_baselines3", "sbx-rl", "rlox", "sample-factory", "rejax", "gymnax",
+    "navix",
+)  # fmt: skip
 
 
 def find(name: str) -> Callable[[Task], Callable[[], int]]:

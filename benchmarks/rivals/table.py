@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.rivals.tasks import TASKS, Task
 
-ONE_WORLD = ("cleanrl", "sb3", "sbx", "rlox")
+ONE_WORLD = ("cleanrl", "sb3", "sbx", "rlox", "sample_factory")
 """Sides that step the same environments."""
 NAMES = {
     "ours": "ADEPT",
@@ -15,6 +15,7 @@ NAMES = {
     "sbx": "sbx (JAX)",
     "rlox": "rlox (Rust)",
     "rlox-rust": "rlox, its own CartPole in Rust",
+    "sample_factory": "Sample Factory",
     "rejax": "rejax (JAX)",
 }
 DIFFERENCES = {
@@ -24,6 +25,8 @@ DIFFERENCES = {
     "sbx": "as Stable-Baselines3; each gradient step is compiled, the loop around it is Python",
     "rlox": "Rust for advantages, rollout buffers and normalisation; network and gradients are PyTorch's",
     "rlox-rust": "other environments: CartPole in Rust",
+    "sample_factory": "serial and synchronous; clips ratios below at 1/1.2; with normalisation, of returns instead of"
+    " rewards; rollouts not longer than a minibatch",
     "rejax": "other environments: {twin}; the whole iteration is compiled, environments included",
 }
 
@@ -37,10 +40,13 @@ def text(rows: list[dict[str, Any]]) -> str:
             lines += section(TASKS[name], found)
     lines += [
         "`× ours` is our steps per CPU second over theirs, the median of the rounds with the lowest and the highest:"
-        " above 1, ours is faster. Start and compilation are CPU seconds that the speeds leave out: making the"
-        " environments and the model, and what the first iteration takes beyond the second. On a busy machine the clock"
-        " favours sides with several threads, which are scheduled more often: read the CPU time.",
+        " above 1, ours is faster. Ours is that of the same run. Rows of one task may be of several runs, whose times"
+        " rivals.csv has; compare their ratios, since speeds depend on what else the machine did. Start and compilation"
+        " are CPU seconds that the speeds leave out: making the environments and the model, and what the first"
+        " iteration takes beyond the second. On a busy machine the clock favours sides with several threads, which are"
+        " scheduled more often: read the CPU time.",
         "",
+        *([EARLIER, ""] if any(row.get("time", POOL_SHARED) < POOL_SHARED for row in rows) else []),
         NOT_RUN,
         "",
         "Made by `python -m benchmarks.rivals` from rivals.csv, which has the versions, the commit and the processor.",
@@ -48,13 +54,20 @@ def text(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+POOL_SHARED = "2026-11-19T00:08"
+"""Since then the other sides step EnvPool by the code that ours uses, and not through EnvPool's own Python."""
+EARLIER = (
+    "Rows of 18 November 2026, which are all but Sample Factory's, let the other sides step EnvPool through its own"
+    " Python code, which is slower than ours; CleanRL's loop then left resetting to EnvPool, which ignores the action"
+    " of the step after an episode's end."
+)
+
 NOT_RUN = """Not run:
 
 - MuJoCo in JAX: gymnax has no MuJoCo, and rejax's pins leave out Brax.
 - PufferLib 3.0.0: it has no wheel, and its setup.py downloads Raylib while pip reads its metadata; where that is out of
   reach it ends with `urllib.error.URLError: <urlopen error [Errno -2] Name or service not known>`. With `NO_OCEAN=1`,
-  which skips that, it ends with `NameError: name 'c_extension_paths' is not defined`.
-- Sample Factory 2.1.1: not measured yet. It needs NumPy 1, so an environment of its own."""
+  which skips that, it ends with `NameError: name 'c_extension_paths' is not defined`."""
 
 
 def verdict(rows: list[dict[str, Any]]) -> list[str]:
@@ -88,7 +101,7 @@ def section(task: Task, rows: list[dict[str, Any]]) -> list[str]:
         "| | steps per CPU second | × ours, CPU | × ours, clock | start, s | compilation, s | what differs |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for row in sorted(rows, key=lambda row: -float(row["steps_per_processor_second"])):
+    for row in sorted(rows, key=lambda row: float(row["ratio_processor"])):
         ratios = ("", "")
         if row["side"] != "ours":
             spread = f"{float(row['ratio_lowest']):.1f} to {float(row['ratio_highest']):.1f}"

@@ -45,11 +45,11 @@ TASKS = {
     for task in (
         Task(
             "cartpole", "CartPole-v1", "envpool/CartPole-v1", 8, 128, 256, 4, 2.5e-4, 0.01, False,
-            ("cleanrl", "sb3", "sbx", "rlox", "rlox-rust", "rejax"), twin="CartPole-v1",
+            ("cleanrl", "sb3", "sbx", "rlox", "rlox-rust", "sample_factory", "rejax"), twin="CartPole-v1",
         ),
         Task(
             "doorkey", "MiniGrid-DoorKey-6x6-v0", "minigrid/DoorKey-6x6", 16, 128, 256, 4, 1e-3, 0.01, False,
-            ("cleanrl", "sb3", "sbx", "rlox", "rejax"), twin="navix/Navix-DoorKey-6x6-v0",
+            ("cleanrl", "sb3", "sbx", "rlox", "sample_factory", "rejax"), twin="navix/Navix-DoorKey-6x6-v0",
         ),
         Task(
             "doorkey-cnn", "MiniGrid-DoorKey-6x6-v0", "minigrid/DoorKey-6x6", 16, 128, 256, 4, 1e-3, 0.01, False,
@@ -57,7 +57,7 @@ TASKS = {
         ),
         Task(
             "halfcheetah", "HalfCheetah-v4", "envpool/HalfCheetah-v4", 1, 2048, 64, 10, 3e-4, 0.0, True,
-            ("cleanrl", "sb3", "sbx", "rlox"),
+            ("cleanrl", "sb3", "sbx", "rlox", "sample_factory"),
         ),
     )
 }  # fmt: skip
