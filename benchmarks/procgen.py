@@ -7,8 +7,8 @@ rows per pass. Every round tries all ways in one process. A ratio is that to `as
 and epoch together, and the median over the rounds is taken. *two processes* is how much faster two such runs beside
 each other are than one after the other; all ways but it and *two threads* use one thread. Beside the clock stand the
 CPU time of all threads and that of the main thread. Where threads sleep while they wait, the latter is the time that an
-idle machine would take at best, and other programs disturb it little. First calls, which compile, stand in a column of
-their own. Writes results/throughput/procgen.csv.
+idle machine would take at best, and other programs disturb it little. First calls, which compile, stand in columns of
+their own; the C++ compiler's CPU time is not in them. Writes results/throughput/procgen.csv.
 """
 
 from __future__ import annotations
@@ -164,7 +164,9 @@ def row(name: str, found: list[Seconds], plain: list[Seconds]) -> dict[str, Any]
         "ratio_thread_lowest": min(ratios["thread"]),
         "ratio_thread_highest": max(ratios["thread"]),
         **{
-            f"ratio_{part}_thread": median(before[f"{part}_thread"] / after[f"{part}_thread"] for before, after in pairs)
+            f"ratio_{part}_thread": median(
+                before[f"{part}_thread"] / after[f"{part}_thread"] for before, after in pairs
+            )
             for part in ("sampling", "epoch")
         },
         **{part: median(each[part] for each in later) for part in first},

@@ -1,4 +1,4 @@
-"""The tables of benchmarks/rivals and benchmarks/growth.py, on rows whose figures are known; invented studies."""
+"""The tables of benchmarks/rivals, growth.py and procgen.py, on rows whose figures are known; invented studies."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from adept.networks import Categorical
+from adept.networks.images import ImpalaNetwork
+from benchmarks import procgen
 from benchmarks.growth import wide, with_growth
 from benchmarks.rivals.__main__ import interpreter, merged
 from benchmarks.rivals.table import text, verdict
@@ -115,3 +118,28 @@ def test_invented_studies_have_as_many_runs_as_are_asked_for() -> None:
 def test_a_wide_network_has_the_parameters_counted_by_hand() -> None:
     network = wide(10)((4,), Categorical(2))
     assert sum(each.numel() for each in network.parameters()) == 2 * (5 * 10 + 11 * 10) + 11 * 2 + 11
+
+
+def test_a_way_is_compared_with_what_there_is_round_by_round_without_the_first_call() -> None:
+    def seconds(sampling: float, epoch: float) -> dict[str, float]:
+        parts = {"sampling": sampling, "epoch": epoch}
+        return {f"{part}_{clock}": value for part, value in parts.items() for clock in procgen.CLOCKS}
+
+    plain = [seconds(9.0, 9.0), seconds(1.0, 3.0), seconds(1.0, 5.0), seconds(2.0, 6.0)]
+    found = procgen.row("compiled", [seconds(20.0, 10.0), *[seconds(1.0, 1.0)] * 3], plain)
+    assert [found[f"ratio_{clock}"] for clock in procgen.CLOCKS] == [3.0, 3.0, 3.0]
+    assert (found["ratio_thread_lowest"], found["ratio_thread_highest"]) == (2.0, 4.0)
+    assert (found["ratio_sampling_thread"], found["ratio_epoch_thread"]) == (1.0, 5.0)
+    assert found["first_call_processor"] == 28.0
+
+
+def test_the_ways_of_procgens_network_compute_the_same() -> None:
+    torch.manual_seed(0)
+    network = ImpalaNetwork((3, 64, 64), Categorical(15))
+    images = torch.randint(0, 256, (2, 3, 64, 64), dtype=torch.uint8)
+    ways = procgen.ways(network)
+    (logits, values), contiguous = ways[procgen.PLAIN](images), ways["contiguous"](images)
+    torch.testing.assert_close(contiguous, (logits, values))
+    rounded = ways["bfloat16"](images)
+    assert rounded[0].dtype == torch.float32
+    torch.testing.assert_close(rounded, (logits, values), atol=0.02, rtol=0.0)
