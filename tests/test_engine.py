@@ -44,7 +44,7 @@ class Policy(torch.nn.Module):
         """Make so many updates; return their settings."""
         made = []
         for seed in range(updates):
-            made.append(engine.step(rows=self.rows(seed) if engine.wants_rows else None))
+            made.append(engine.begin(rows=self.rows(seed) if engine.wants_rows else None))
             self.update(engine, made[-1].epochs)
         return made
 
@@ -63,7 +63,7 @@ def test_rows_are_drawn_anew_for_every_update_up_to_a_limit():
     assert first.tolist() == sorted(first)
     assert engine.choose_rows(1000).tolist() == first.tolist()
     assert len(engine.choose_rows(1000, 9)) == 9
-    engine.step()
+    engine.begin()
     assert engine.choose_rows(1000).tolist() != first.tolist()
     other = monitored(rows=4, seed=1)[1]
     assert other.choose_rows(1000).tolist() != first.tolist()
@@ -105,14 +105,14 @@ def test_advice_alone_never_chooses():
 
 def test_metrics_name_what_is_known():
     policy, engine = monitored(gains_every=2)
-    assert engine.step().epochs == 3
+    assert engine.begin().epochs == 3
     assert engine.metrics() == {}
     policy.update(engine, 3)
     assert engine.metrics() == {"adept/epochs": 3.0, "adept/epochs_done": 3.0}
-    engine.step(rows=policy.rows(1))
+    engine.begin(rows=policy.rows(1))
     assert set(engine.metrics()) == {"adept/slope", "adept/slope_z", "adept/update_kl"}
     policy.update(engine, 3)
-    engine.step(policy.rows(2))
+    engine.begin(policy.rows(2))
     numbers = engine.metrics()
     assert {"adept/update_gain", "adept/update_gain_error", "adept/gain/1", "adept/gain/2"} < set(numbers)
     assert {"adept/gain/x0.5", "adept/gain/x1.5", "adept/gain/x2"} < set(numbers)
@@ -122,20 +122,20 @@ def test_metrics_name_what_is_known():
 
 def test_an_update_that_ended_early_is_the_epoch_it_ended_with():
     policy, engine = monitored(gains_every=1, epochs=4)
-    engine.step()
+    engine.begin()
     policy.update(engine, 2)
-    engine.step(policy.rows(0))
+    engine.begin(policy.rows(0))
     assert engine.feedback.gain_by_epoch == {1: engine.feedback.gain_by_epoch[1], 2: engine.feedback.update_gain}
     policy.update(engine, 2)
     engine.finished(2.5)  # in the midst of an epoch: the second one is no longer the deployed policy
     engine._evaluator.mark(2)
-    engine.step(policy.rows(1))
+    engine.begin(policy.rows(1))
     assert set(engine.feedback.gain_by_epoch) == {1, 2}
 
 
 def test_a_bandit_sets_epochs_and_a_rule_lr_scales():
     policy, engine = monitored([5, 1])
-    assert [engine.step(reward=reward).epochs for reward in (None, 1.0)] == [5, 1]
+    assert [engine.begin(reward=reward).epochs for reward in (None, 1.0)] == [5, 1]
     assert engine.settings.lr_scale == 1.0
     assert engine.metrics()["adept/arm_choices/5"] == 1.0
     assert engine.metrics()["adept/reward"] == 1.0
@@ -152,7 +152,7 @@ def test_measuring_gains_changes_no_setting():
     for gains_every in (0, 1, 3):
         policy, engine = monitored({"name": "hindsight", "distance": 1e-3}, gains_every=gains_every)
         for seed in range(12):
-            engine.step(policy.rows(seed))
+            engine.begin(policy.rows(seed))
             policy.update(engine, engine.settings.epochs, step=0.02 * engine.settings.lr_scale)
         lr_scales.append(engine.settings.lr_scale)
     assert lr_scales[0] == lr_scales[1] == lr_scales[2] != 1.0
@@ -162,9 +162,9 @@ def test_what_several_learners_saw_is_pooled():
     scripted, pooled = Scripted([(1, 1.0)]), Feedback(slope=Estimate(3.0, 1.0), kl=0.5)
     asked = []
     policy, engine = monitored(scripted, pool=lambda feedback: asked.append(feedback) or pooled)
-    engine.step()
+    engine.begin()
     policy.update(engine, 1)
-    engine.step(replace(policy.rows(0), explained_variance=0.5))
+    engine.begin(replace(policy.rows(0), explained_variance=0.5))
     assert asked[0] is None, "a learner that knows nothing is asked too"
     assert asked[1].slope.known
     assert (asked[1].explained_variance, asked[1].epochs_done) == (0.5, 1)
@@ -177,7 +177,7 @@ def test_states_are_the_rules():
     policy.run(engine, 5)
     twin = monitored("hindsight")[1]
     twin.load_state_dict(engine.state_dict(), forget="delete it")
-    assert twin.step().lr_scale == engine.settings.lr_scale, "the first update after a load is not judged"
+    assert twin.begin().lr_scale == engine.settings.lr_scale, "the first update after a load is not judged"
     engine.load_state_dict(engine.state_dict(), forget="delete it")
     assert not engine.wants_rows, "nor is the step from one set of parameters to a loaded one an update"
     engine.load_state_dict({}, forget="delete it")  # of a run that was only judged
@@ -193,7 +193,7 @@ def test_a_state_is_kept_for_the_first_meeting_with_the_host(given):
     """Tianshou tells its epochs with the first update, after a checkpoint was loaded."""
     engine = monitored(given, epochs=4)[1]
     for reward in (None, 1.0, 3.0, 2.0, 5.0):
-        engine.step(reward=reward)
+        engine.begin(reward=reward)
     twin = Engine(given)
     assert twin.waits, "a rule given as data is built once the host's epochs are known"
     twin.attach(4, ModuleWeights(Policy()))
@@ -210,7 +210,7 @@ def test_a_state_is_kept_for_the_first_meeting_with_the_host(given):
 def test_a_rule_that_does_not_depend_on_the_hosts_epochs_outlives_a_change_of_them(given):
     policy, engine = monitored(given, epochs=4)
     for reward in (None, 1.0, 3.0):
-        engine.step(reward=reward)
+        engine.begin(reward=reward)
     state = engine.state_dict()
     early = Engine(given)
     early.load_state_dict(state, forget="delete it")  # by a host that does not ask whether it should wait
@@ -227,7 +227,7 @@ def test_another_run_starts_from_nothing():
     for given in (None, "kl-rate", [3, 1]):
         policy, engine = monitored(given)
         for seed in range(3):
-            engine.step(reward=float(seed) if engine.rule.needs_reward else None, rows=policy.rows(seed))
+            engine.begin(reward=float(seed) if engine.rule.needs_reward else None, rows=policy.rows(seed))
             policy.update(engine, engine.settings.epochs)
         engine.restart()
         engine.attach(3, ModuleWeights(policy))
@@ -235,13 +235,13 @@ def test_another_run_starts_from_nothing():
         assert not engine.wants_rows
         assert engine.metrics() == {} or given is not None
         assert engine.advice().whole.updates == 0
-        assert engine.step(reward=1.0).epochs == 3, "nobody is credited"
+        assert engine.begin(reward=1.0).epochs == 3, "nobody is credited"
 
 
 def test_an_object_that_chose_for_another_run_is_refused():
     engine = monitored(UCB([3, 1]))[1]
     engine.restart()  # it chose nothing yet
-    engine.step(reward=None)
+    engine.begin(reward=None)
     with pytest.raises(ValueError, match=r"UCB\(\[3, 1\].*has chosen for another model.*a new one for each model"):
         engine.restart()
     engine.restart(loads=True)  # the state of the other run is about to take the place of this one's
@@ -267,7 +267,7 @@ def test_an_error_in_an_evaluation_ends_the_evaluation_and_not_the_training():
     policy.run(engine, 2)
     before, generator = policy.logits.detach().clone(), torch.random.get_rng_state()
     with pytest.warns(RuntimeWarning, match="stopped evaluating.*training goes on.*Broken: no such method"):
-        assert engine.step(rows=fails(Broken("no such method"), policy)).epochs == 3
+        assert engine.begin(rows=fails(Broken("no such method"), policy)).epochs == 3
     assert torch.equal(policy.logits, before), "the parameters are back"
     assert torch.equal(torch.random.get_rng_state(), generator)
     assert policy.training
@@ -280,7 +280,7 @@ def test_an_error_in_an_evaluation_ends_the_evaluation_and_not_the_training():
             engine.attach(3, ModuleWeights(policy))  # as hosts do that tell their epochs with every update
             assert not engine.wants_rows
             assert engine.rollout(lambda: 1 / 0) is None, "nobody looks at the rollout any more"
-            engine.step(rows=policy.rows(seed))
+            engine.begin(rows=policy.rows(seed))
             assert engine.feedback is None
     assert str(engine.advice()) == (
         "Only 1 update was judged: too few to say anything. Evaluation stopped at update 2: Broken: no such method."
@@ -288,63 +288,63 @@ def test_an_error_in_an_evaluation_ends_the_evaluation_and_not_the_training():
     engine.restart()
     engine.attach(3, ModuleWeights(policy))
     assert "stopped" not in str(engine.advice()), "the next run is judged again"
-    engine.step()
+    engine.begin()
     assert engine.wants_rows
 
 
 def test_errors_of_every_part_of_evaluation_are_kept_from_the_host(monkeypatch):
     policy, engine = monitored()
-    engine.step()
+    engine.begin()
     with pytest.warns(RuntimeWarning, match="MemoryError"):
-        engine.step(rows=fails(MemoryError(), policy))
-    assert engine._evaluator is None, "the memory of the copies is given back"
+        engine.begin(rows=fails(MemoryError(), policy))
+    assert engine._evaluator.start is None, "the memory of the copies is given back"
     assert str(engine.advice()).endswith("Evaluation stopped at update 1: MemoryError.")
     policy, engine = monitored(gains_every=1)
-    engine.step()
+    engine.begin()
     with pytest.warns(RuntimeWarning, match="division by zero"):
         assert engine.rollout(lambda: 1 / 0) is None
     policy, engine = monitored(gains_every=1)
-    engine.step()
+    engine.begin()
     monkeypatch.setattr(ModuleWeights, "copy", lambda self: 1 / 0)
     with pytest.warns(RuntimeWarning, match="division by zero"):
         policy.update(engine, 3)
     with pytest.warns(RuntimeWarning, match="division by zero"):
-        monitored()[1].step()
+        monitored()[1].begin()
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_what_is_meant_for_the_host_reaches_it(error):
     policy, engine = monitored()
-    engine.step()
+    engine.begin()
     with pytest.raises(error):
-        engine.step(rows=fails(error(), policy))
+        engine.begin(rows=fails(error(), policy))
     assert engine.wants_rows
 
 
 def test_with_a_rule_errors_raise():
     policy, engine = monitored("hindsight")
-    engine.step()
+    engine.begin()
     with pytest.raises(Broken):
-        engine.step(rows=fails(Broken(), policy))
+        engine.begin(rows=fails(Broken(), policy))
     with pytest.raises(ZeroDivisionError):
         engine.rollout(lambda: 1 / 0)
 
 
 def test_a_bandit_goes_on_without_being_judged():
     policy, engine = monitored([3, 1])
-    engine.step(reward=None)
+    engine.begin(reward=None)
     with pytest.warns(RuntimeWarning, match="training goes on"):
-        engine.step(reward=1.0, rows=fails(Broken(), policy))
+        engine.begin(reward=1.0, rows=fails(Broken(), policy))
     assert engine.rule.state_dict() != monitored([3, 1])[1].rule.state_dict()
     assert not engine.wants_rows
 
 
 def test_an_update_that_did_not_move_says_nothing():
     policy, engine = monitored({"name": "hindsight", "optimize_for": "compute"})
-    engine.step()
+    engine.begin()
     before = engine.rule.state_dict()
     engine.finished(3)
-    engine.step(rows=policy.rows(0))  # nothing was trained in between
+    engine.begin(rows=policy.rows(0))  # nothing was trained in between
     assert engine.feedback is None
     assert "slope_z" not in engine._history[-1]
     assert engine.rule.state_dict() == before
@@ -357,7 +357,7 @@ def test_an_engine_can_be_pickled():
 def test_the_rollout_is_looked_at_where_it_is_judged_or_guarded():
     policy, engine = monitored()
     assert engine.rollout(lambda: policy.rows(0)) is None, "there is no update before the first"
-    engine.step()
+    engine.begin()
     assert engine.rollout(lambda: policy.rows(0)) is not None
     guarded = monitored("hindsight")[1]
     assert guarded.rollout(lambda: policy.rows(0)) is not None, "its guard compares with it"
@@ -378,7 +378,7 @@ def test_options_are_checked(options):
 def test_advice_speaks_of_the_host():
     engine = Engine(host="skrl")
     for _ in range(4):
-        engine.step(learning_rate=3e-4, score=1.0)
+        engine.begin(learning_rate=3e-4, score=1.0)
     for row in engine._history:
         row["update_kl"] = 4e-4  # known of three updates
     assert str(engine.advice()) == (

@@ -1,6 +1,6 @@
 """The engine: evaluate the last update on this rollout, let a rule set the next one, and keep account.
 
-The trainer, `adept.Hindsight` and every framework are adapters of it: they give it the rows of each rollout (`step`),
+The trainer, `adept.Hindsight` and every framework are adapters of it: they give it the rows of each rollout (`begin`),
 the end of each epoch (`mark`) and what an update did (`finished`).
 
 Where no rule needs the evaluation, an error in it does not reach the host: it is reported in a warning and in the
@@ -58,8 +58,8 @@ class Engine:
         every_slope: measure the slope of every update, also where no rule needs it.
         seed: of the stream that draws rows.
         host: the host, whose options the advice names (`adept.hindsight.advice_text.HOSTS`).
-        pool: makes one feedback of that of several learners, where the host has them; called in every step, with None
-            where this learner knows nothing.
+        pool: makes one feedback of that of several learners, where the host has them; called for every update, with
+            None where this learner knows nothing.
     """
 
     sees_gradients: ClassVar[bool] = False
@@ -80,19 +80,19 @@ class Engine:
         self._given, self._is_object = given, isinstance(given, Scheduler | Rule)
         self.controls = given is not None
         """whether a rule sets updates; without one they stay the host's"""
-        self._fresh: dict[str, Any] = {}
-        """state of the rule when it was built"""
-        self._build(1)  # what is wrong with it is said now; the host's epochs come later
         self.monitor, self._host, self._pool, self._seed = monitor, host, pool, seed
         self.max_rows = whole_number("rows", rows, at_least=1, example=MAX_ROWS)
         self._gains_every = whole_number("gains_every", gains_every, at_least=0, example=GAINS_EVERY)
         self._every_slope = every_slope
         self.rewards_scaled = False
         """whether the host divides rewards by their scale, for the advice"""
+        self._fresh: dict[str, Any] = {}
+        """state of the rule when it was built"""
+        self._build(1)  # what is wrong with it is said now; the host's epochs come later
         self.restart()
 
     def restart(self, *, loads: bool = False) -> None:
-        """Begin a run, in which nothing of the last one counts; `attach` comes next.
+        """Start a run, in which nothing of the last one counts; `attach` comes next.
 
         A rule given as data is built again. An object that chose already is refused, unless a saved state is about to
         take the place of its own (`loads`).
@@ -113,7 +113,7 @@ class Engine:
         """how many updates were set or evaluated so far"""
         self.feedback: Feedback | None = None
         """what the last rollout says of the update before it; None where it says nothing"""
-        self._evaluator: Evaluator[Any] | None = None
+        self._evaluator = Evaluator()
         self._last: dict[str, Any] = {}
         """what the last update itself said"""
         self._deployed: int | None = None
@@ -132,7 +132,7 @@ class Engine:
         if fresh != self._fresh:
             self.rule, self._fresh = rule, fresh
 
-    def attach(self, epochs: int, weights: Weights[Any] | None, learning_rate: float | None = None) -> None:
+    def attach(self, epochs: int, weights: Weights | None, learning_rate: float | None = None) -> None:
         """Meet the host: its own epochs per update, the parameters to evaluate, and its learning rate, where known."""
         if epochs != self.epochs:
             self.epochs, self.settings = epochs, Settings(epochs)
@@ -140,9 +140,9 @@ class Engine:
                 self._build(epochs)
         if not self.updates and learning_rate is not None:
             self.rule.begin(learning_rate)
-        if self._evaluator is None and self.monitor and weights is not None and not self._failure:
+        if self._evaluator.weights is None and self.monitor and not self._failure:
             self._evaluator = Evaluator(weights)
-        if self._evaluator is None and self.needs_evaluation:
+        if self._evaluator.weights is None and self.needs_evaluation:
             raise ValueError(
                 f"{self.rule!r} needs measurements of updates, which are not made here; a bandit such as 'ucb' does "
                 "not: name one, or leave monitor on"
@@ -150,7 +150,7 @@ class Engine:
 
     def forget(self) -> None:
         """Forget the parameters of the last update: those at hand were not made by it."""
-        self._evaluator = None
+        self._evaluator = Evaluator()
 
     @property
     def waits(self) -> bool:
@@ -164,8 +164,8 @@ class Engine:
 
     @property
     def wants_rows(self) -> bool:
-        """Whether the next `step` evaluates anything."""
-        return self._evaluator is not None and self._evaluator.start is not None
+        """Whether the next `begin` evaluates anything."""
+        return self._evaluator.start is not None
 
     @property
     def marks(self) -> tuple[int, ...]:
@@ -190,7 +190,7 @@ class Engine:
             if self.needs_evaluation:
                 raise
             text = f"{type(error).__name__}: {error}"
-            self._evaluator = None
+            self._evaluator = Evaluator()
             self._failure = f"Evaluation stopped at update {self.updates}: {text.splitlines()[0].rstrip('.: ')}."
             warnings.warn(
                 f"adept stopped evaluating the updates of this run, training goes on unchanged: {text}",
@@ -213,7 +213,7 @@ class Engine:
         rng = np.random.default_rng(stream_seed(self._seed, "monitor", self.updates))
         return np.sort(rng.choice(rows, limit, replace=False))
 
-    def step(
+    def begin(
         self,
         rows: Rows | None = None,
         *,
@@ -222,7 +222,7 @@ class Engine:
         learning_rate: float | None = None,
         score: float | None = None,
     ) -> Settings:
-        """Evaluate the last update on this rollout, set the next one, and copy the parameters as they are.
+        """Evaluate the last update on this rollout, set the next one and return its settings, and copy the parameters.
 
         `lr_decay` is the factor of the host's learning-rate schedule for the next update, where it has one. The
         scheduled `learning_rate` itself and the `score`, a mean return, are for the advice.
@@ -233,23 +233,23 @@ class Engine:
             found = self._evaluate(rows, wanted=wanted)
         explained = None if rows is None else rows.explained_variance
         if found is not None or reward is not None or "kl" in self._last:
-            known = {**self._last, "explained_variance": explained, "reward": reward, "lr_decay": lr_decay}
-            found = replace(found or Feedback(), **known)
+            found = replace(
+                found or Feedback(), **self._last, explained_variance=explained, reward=reward, lr_decay=lr_decay
+            )
         self.feedback = found = found if self._pool is None else self._pool(found)
         if found is not None and not wanted:  # monitoring may have measured a slope: it changes no number of a run
             found = replace(found, slope=UNKNOWN, critic_slope=UNKNOWN)
         self.settings = self.rule.step(found)
         self.updates += 1
-        told = {"explained_variance": explained, "learning_rate": learning_rate, "score": score}
-        told["lr_scale"] = self.settings.lr_scale if self.needs_evaluation else None
-        columns = {} if self.feedback is None else self.feedback.columns()
-        row = {"epochs": float(self.settings.epochs), **columns}
-        self._history.append(row | {name: value for name, value in told.items() if value is not None})
+        lr_scale = self.settings.lr_scale if self.needs_evaluation else None
+        told = {"explained_variance": explained, "learning_rate": learning_rate, "score": score, "lr_scale": lr_scale}
+        known = {name: value for name, value in told.items() if value is not None}
+        self._history.append({"epochs": float(self.settings.epochs), **self._measured(), **known})
         with self._kept_from_host():
-            if self._evaluator is not None:
-                self._evaluator.clear()  # frees the memory before the copy
-                if self._every_slope or self.rule.needs_slope or self._gains_due:
-                    self._evaluator.begin()
+            if self._every_slope or self.rule.needs_slope or self._gains_due:
+                self._evaluator.begin()
+            else:
+                self._evaluator.clear()
         self._last, self._deployed, self._rule_ended = {}, None, False
         self._started = time.perf_counter()
         return self.settings
@@ -257,29 +257,29 @@ class Engine:
     def _evaluate(self, rows: Rows | None, *, wanted: bool) -> Feedback | None:
         """Return the estimates of the last update; None where none are due, or it did not move the policy."""
         gains = self._gains_due
-        if rows is None or self._evaluator is None or not (gains or wanted or self._every_slope):
+        if rows is None or not (gains or wanted or self._every_slope):
             return None
         deployed = self._deployed if self._deployed in self.marks else None
         found = self._evaluator.evaluate(rows, gains=gains, deployed=deployed)
         return None if found is None or found.kl == 0 else found
 
     def mark(self, epoch: int) -> None:
-        """Take note that an epoch of the update ended, the first being 1."""
+        """Take note that an epoch of the update ended, the first being 1; its gain is measured where that is due."""
         if epoch >= self.settings.epochs:
             self._deployed = epoch
-        elif self._gains_due and epoch in self.marks and self._evaluator is not None and self.wants_rows:
+        elif self._gains_due and epoch in self.marks and self.wants_rows:
             with self._kept_from_host():
                 self._evaluator.mark(epoch)
 
     def stops(self, kl: float) -> bool:
-        """Say whether the rule's guard ends the update after an epoch with this KL, or undoes the epoch."""
+        """Say whether the rule's guard ends the update after an epoch with this KL; False without a rule."""
         self._rule_ended = self.rule.stops(kl)
         return self._rule_ended
 
     def repeat(self, kl: float) -> float | None:
         """Return the factor of the learning rate with which the whole update is made again; None: it stays."""
         factor = self.rule.repeat(kl)
-        if factor is not None and self._evaluator is not None:
+        if factor is not None:
             self._evaluator.marked.clear()
         return factor
 
@@ -302,11 +302,13 @@ class Engine:
             self._history[-1]["epochs_done"] = epochs_done
             self._history[-1]["update_seconds"] = time.perf_counter() - self._started
 
+    def _measured(self) -> dict[str, float]:
+        """Return the feedback on the last update as columns; none where there is no feedback."""
+        return {} if self.feedback is None else self.feedback.columns()
+
     def metrics(self) -> dict[str, float]:
         """Return what is known for the host's log: estimates, reward, the rule's numbers, and epochs once finished."""
-        numbers = {} if self.feedback is None else self.feedback.columns()
-        if self.feedback is not None and self.feedback.reward is not None:
-            numbers["reward"] = self.feedback.reward
+        numbers = self._measured()
         if self.controls:
             numbers |= self.rule.metrics(self.settings)
         if self._history and "epochs_done" in self._history[-1]:
@@ -330,13 +332,12 @@ class Engine:
         own = {"updates": self.updates, "deployed": self._deployed, "last": self._last}
         return {**own, "rule": self.rule.state_dict()}
 
-    def load_state_dict(self, state: Mapping[str, Any], *, forget: str) -> None:
-        """Continue from a state found in the host's checkpoint; `forget` tells how to do without it.
+    def load_state_dict(self, state: Mapping[str, Any], *, forget: str = "leave it out") -> None:
+        """Continue from a saved state; `forget` tells how to do without one that was found in the host's checkpoint.
 
         The state of a run that was only evaluated is empty, and leaves the rule as it is.
         """
-        if self._evaluator is not None:
-            self._evaluator.clear()  # the parameters that come with the state are not those of the last update
+        self._evaluator.clear()  # the parameters that come with the state are not those of the last update
         if not self.controls or not state:
             return
         try:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from adept.engine import Engine
-from adept.hindsight.advice import Advice
 from adept.hindsight.estimates import time_groups
-from adept.hindsight.evaluation import GAINS_EVERY, CriticRows, Feedback, LogProbs, Rows, as_numpy, explained_variance
+from adept.hindsight.evaluation import GAINS_EVERY, CriticRows, LogProbs, Rows, as_numpy, explained_variance
 from adept.hindsight.weights import ModuleWeights
 from adept.rules import HindsightRule, Settings
 from adept.schedulers.validation import real_number
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-class Hindsight:
+class Hindsight(Engine):
     """Evaluate each update on the next rollout, and set epochs and learning-rate factor (scale) of the next update.
 
     ```
@@ -30,8 +28,8 @@ class Hindsight:
         settings = hindsight.step(lambda: log_prob(policy, rollout), rollout.advantages)
         update(policy, rollout, settings.epochs, learning_rate * settings.lr_scale)
     ```
-    Call `step` once per rollout, after collecting it and before updating on it. `mark` after an epoch and `stops`
-    inside the update are optional.
+    Call `step` once per rollout, after collecting it and before updating on it. `mark` after an epoch, `stops` inside
+    the update and `finished` after it are optional.
 
     Args:
         policy: any PyTorch module; its trainable parameters are evaluated.
@@ -59,21 +57,11 @@ class Hindsight:
         gains_every: int = GAINS_EVERY,
         **options: Any,
     ) -> None:
-        self.rule = HindsightRule(epochs, optimize_for=optimize_for, **options)
+        rule = HindsightRule(epochs, optimize_for=optimize_for, **options)
         if learning_rate is not None:
             real_number("learning_rate", learning_rate, above=0, example=3e-4)
-        self._engine = Engine(self.rule if control else None, gains_every=gains_every, host="own-loop")
-        self._engine.attach(self.rule.epochs, ModuleWeights(policy, host_copy=host_copy), learning_rate)
-
-    @property
-    def feedback(self) -> Feedback | None:
-        """Measurements of the last update on the last rollout."""
-        return self._engine.feedback
-
-    @property
-    def settings(self) -> Settings:
-        """The settings that the last call of `step` returned."""
-        return self._engine.settings
+        super().__init__(rule if control else None, gains_every=gains_every, host="own-loop")
+        self.attach(rule.epochs, ModuleWeights(policy, host_copy=host_copy), learning_rate)
 
     def step(
         self,
@@ -108,32 +96,4 @@ class Hindsight:
             predicted = as_numpy(values).ravel()
             explained = explained_variance(predicted, predicted + errors.ravel())
             critic_rows = None if critic is None else CriticRows(critic, predicted, errors.ravel())
-        return self._engine.step(Rows(log_probs, errors, groups, None, explained, critic_rows))
-
-    def mark(self, epoch: int) -> None:
-        """Copy the parameters after an epoch of the update, so that the gain of its first epochs is measured, too."""
-        self._engine.mark(epoch)
-
-    def stops(self, kl: float) -> bool:
-        """Return whether the update must end after an epoch with this approximate KL; always False without control."""
-        return self._engine.stops(kl)
-
-    def finished(self, epochs_done: float) -> None:
-        """Take note of the epochs that the update made; optional, for `metrics` and advice."""
-        self._engine.finished(epochs_done)
-
-    def metrics(self) -> dict[str, float]:
-        """Return numbers for a log, named `adept/…`: feedback on the last update, and the settings of this one."""
-        return self._engine.metrics()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state, JSON-safe; empty without control. The first update after loading is not evaluated."""
-        return self._engine.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state; the update before it was not made here, and is not evaluated."""
-        self._engine.load_state_dict(state, forget="leave it out")
-
-    def advice(self) -> Advice:
-        """Return the advice on learning rate and epochs from the updates so far; `str` gives the text."""
-        return self._engine.advice()
+        return self.begin(Rows(log_probs, errors, groups, None, explained, critic_rows))

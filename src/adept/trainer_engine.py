@@ -82,7 +82,7 @@ class TrainerEngine(Engine):
         scheduled = config.learning_rate * decayed
         self.policy_passes = self.values_passes = 0
         rows = self._rows(rollout) if self.needs_evaluation or self._gains_due else None
-        chosen = self.step(rows, reward=reward if self.rule.needs_reward else None, lr_decay=decayed)
+        chosen = self.begin(rows, reward=reward if self.rule.needs_reward else None, lr_decay=decayed)
         if self.augmentation_scheduler is not None:
             self._augmentation = self.augmentation_scheduler.step(reward)
         self.settings = replace(
@@ -139,7 +139,7 @@ class TrainerEngine(Engine):
             return columns
         gains = (*(f"gain/{epoch}" for epoch in self.marks), *(f"gain/x{length:g}" for length in LENGTHS))
         names = ("slope", "slope_z", "critic_slope", "critic_slope_z", "update_gain", *gains)
-        found = {} if self.feedback is None else self.feedback.columns()
+        found = self._measured()
         measured = {name: found.get(name, math.nan) for name in names}
         return {**columns, **measured, "monitor_seconds": self.monitor_seconds}
 
@@ -150,7 +150,9 @@ class TrainerEngine(Engine):
             bandit = self.augmentation_scheduler.state_dict()
             values["augmenter"] = {"augmentation": self._augmentation, "scheduler": bandit}
         arrays: dict[str, Array] = {}
-        copies = self._copies()
+        evaluator, copies = self._evaluator, dict[str, Tensor]()
+        if evaluator.start is not None:
+            copies = {"start": evaluator.start, **{str(epoch): copied for epoch, copied in evaluator.marked.items()}}
         for key, copied in copies.items():
             with self._learner.at(copied):
                 for name, parameter in self._learner.network.named_parameters():
@@ -164,7 +166,6 @@ class TrainerEngine(Engine):
         if self.augmentation_scheduler is not None:
             self.augmentation_scheduler.load_state_dict(values["augmenter"]["scheduler"])
             self._augmentation = values["augmenter"]["augmentation"]
-        assert self._evaluator is not None
         for key in values["copied"]:
             with self._learner.at(self._learner.parameters()):
                 load_network(self._learner.network, arrays_of(key, arrays))
@@ -173,10 +174,3 @@ class TrainerEngine(Engine):
                 self._evaluator.start = copied
             else:
                 self._evaluator.marked[int(key)] = copied
-
-    def _copies(self) -> dict[str, Tensor]:
-        """Return the parameters before the last update and after its marked epochs, if the next rollout needs them."""
-        if self._evaluator is None or self._evaluator.start is None:
-            return {}
-        marked = {str(epoch): copied for epoch, copied in self._evaluator.marked.items()}
-        return {"start": self._evaluator.start, **marked}

@@ -6,6 +6,7 @@ import importlib.util
 
 import gymnasium
 import numpy as np
+import pytest
 
 from adept import RoundRobin
 from adept.engine import marked_epochs
@@ -146,11 +147,11 @@ def gain_by_hand(candidate, start, deployed, advantages):
 
 
 class Lag:
-    """How much further the critic should have gone in every update, worked out by least squares."""
+    """How much further the critic should have gone in every update, by least squares, and what it then explains."""
 
     def __init__(self, parameters, values, returns):
         self._parameters, self._values, self._returns = list(parameters), values, returns
-        self._start, self.found = None, []
+        self._start, self.found, self.explained = None, [], []
 
     def step(self):
         """Work it out for the last update, from the rollout at hand."""
@@ -160,6 +161,7 @@ class Lag:
             returns = _flat(self._returns())
             self._at(end)
             self.found.append(np.linalg.lstsq((now - before)[:, None], returns - before, rcond=None)[0][0] - 1)
+            self.explained.append(1 - np.var(returns - now) / np.var(returns))
         self._start = end
 
     def _at(self, place):
@@ -167,8 +169,10 @@ class Lag:
             parameter.data.copy_(value)
         return _flat(self._values())
 
-    def assert_slopes(self, evaluations):
-        """Check the critic's slope of every update."""
+    def assert_evaluations(self, evaluations, *, scaled):
+        """Check the critic's slope after every update, and what it explains, in units that no scaling changes."""
+        explained = [evaluation.explained_variance for evaluation in evaluations]
+        assert scaled or explained == pytest.approx(self.explained, rel=2e-3, abs=1e-4)
         np.testing.assert_allclose(
             [evaluation.critic_slope.value for evaluation in evaluations], self.found, rtol=2e-3, atol=1e-4
         )
@@ -183,11 +187,11 @@ class Oracle:
     """Slope and gains of every update, and the critic's slope, worked out apart from the engine while a host trains."""
 
     def __init__(self, host):
-        self._host, self._step = host, host.engine.step
+        self._host, self._begin = host, host.engine.begin
         self._start, self._epochs, self._count = None, [], 0
         self.found = []
         self._critic = host.critic and Lag(host.critic, host.values, host.returns)
-        host.engine.step = self.step
+        host.engine.begin = self.begin
         host.after_steps(self._after)
 
     def _after(self, *_):
@@ -202,8 +206,8 @@ class Oracle:
         self._host.put(own)
         return found
 
-    def step(self, *args, **kwargs):
-        """Work out the estimates of the last update, from the rollout at hand, and step."""
+    def begin(self, *args, **kwargs):
+        """Work out the estimates of the last update, from the rollout at hand, and begin the next."""
         end = self._host.take()
         if self._start is not None:
             advantages = _flat(self._host.advantages())
@@ -215,7 +219,7 @@ class Oracle:
         if self._critic:
             self._critic.step()
         self._start, self._epochs, self._count = end, [], 0
-        return self._step(*args, **kwargs)
+        return self._begin(*args, **kwargs)
 
     def assert_evaluations(self):
         """Check slope, gains by epoch and of every update but the first, which nothing was before."""
@@ -230,7 +234,7 @@ class Oracle:
             np.testing.assert_allclose([each.value for each in judged], expected, rtol=2e-3, atol=2e-6)
         assert max(abs(values[0]) for values in self.found) > 1e-3, "a slope that says something"
         if self._critic:
-            self._critic.assert_slopes(evaluations[1:])
+            self._critic.assert_evaluations(evaluations[1:], scaled=self._host.variant == "scaled")
         else:
             assert not any(evaluation.critic_slope.known for evaluation in evaluations[1:])
 

@@ -84,7 +84,7 @@ class Monitored(adept.Hindsight):
 
     def __init__(self, policy, *args, **options):
         super().__init__(policy, *args, **{**options, "gains_every": 1})
-        self.policy, self.epochs, self.start, self.expected = policy, [], None, []
+        self.policy, self.after_epochs, self.start, self.expected = policy, [], None, []
         self.actions = []
 
     def _taken(self):
@@ -92,7 +92,7 @@ class Monitored(adept.Hindsight):
 
     def mark(self, epoch):
         super().mark(epoch)
-        self.epochs.append(self._taken())
+        self.after_epochs.append(self._taken())
 
     def step(self, *args, **kwargs):
         script, end = sys._getframe(1).f_globals, self._taken()
@@ -104,10 +104,10 @@ class Monitored(adept.Hindsight):
 
         if self.start is not None:
             *ends, twice = ({n: self.start[n] + a * (end[n] - self.start[n]) for n in end} for a in (1.25, 0.75, 2.0))
-            places = (self.epochs[0], self.epochs[1], self.epochs[3], twice)
+            places = (self.after_epochs[0], self.after_epochs[1], self.after_epochs[3], twice)
             gains = [gain_by_hand(at(place), at(self.start), at(end), advantages) for place in places]
             self.expected.append((slope_by_hand(*map(at, ends), advantages), gains))
-        self.start, self.epochs = end, []
+        self.start, self.after_epochs = end, []
         chosen = super().step(*args, **kwargs)
         if self.feedback is not None:
             assert self.feedback.slope.value == pytest.approx(self.expected[-1][0], rel=1e-3, abs=1e-6)
@@ -139,7 +139,7 @@ def test_in_control_it_sets_epochs_and_multiplies_the_scheduled_rate(run, patche
     class Steered(adept.Hindsight):
         def __init__(self, *args, **options):
             super().__init__(*args, **options)
-            self._engine.rule = Scripted([(2, 1.0), (1, 3.0)])
+            self.rule = Scripted([(2, 1.0), (1, 3.0)])
 
     monkeypatch.setattr(adept, "Hindsight", Steered)
     text = patched.read_text(encoding="utf-8")

@@ -77,55 +77,6 @@ def train(algorithm, updates):
     return done, results
 
 
-@pytest.fixture(scope="module")
-def scheduled(cluster, tmp_path_factory):
-    """Two updates, a checkpoint, three more updates, with one learner and two env runners."""
-    algorithm = attach(config(lr=[[0, 0.01], [10 * STEPS * RUNNERS, 0.0]]), Recorder([3, 1, 2])).build_algo()
-    done, results = train(algorithm, 2)
-    path = algorithm.save_to_path(str(tmp_path_factory.mktemp("checkpoint")))
-    more, later = train(algorithm, 3)
-    (recorder,) = on_learners(algorithm, lambda learner: learner.engine.rule.scheduler)
-    rates = on_learners(algorithm, optimiser_steps)[0][1]
-    algorithm.stop()
-    return {"done": done + more, "results": results + later, "recorder": recorder, "path": path, "rate": rates}
-
-
-def test_epochs_that_run_are_the_choices(scheduled):
-    """16 steps of each runner touch four episodes, to each of which RLlib adds a row: 40 rows, 10 minibatches of 4."""
-    assert scheduled["recorder"].chosen == [3, 1, 2, 3, 1]
-    assert scheduled["done"] == [[30], [10], [20], [30], [10]]
-
-
-def test_the_previous_choice_gets_the_mean_return(scheduled):
-    """The extra row that RLlib adds to every episode is left out of the mean."""
-    scheduled["recorder"].assert_credits(means(5))
-
-
-def test_metrics_are_in_the_results(scheduled):
-    results = scheduled["results"]
-    assert [result["adept/epochs"] for result in results] == [3.0, 1.0, 2.0, 3.0, 1.0]
-    assert [result["adept/epochs_done"] for result in results] == [3.0, 1.0, 2.0, 3.0, 1.0]
-    assert [result["adept/reward"] for result in results] == pytest.approx(means(5))
-    assert results[-1]["adept/arm_choices/3"] == 2.0
-
-
-def test_the_learning_rate_follows_steps_not_epochs(scheduled):
-    """Half of the ten batches of the schedule are done; RLlib sets the rate after each update."""
-    assert scheduled["rate"] == pytest.approx(0.005)
-
-
-def test_state_survives_save_and_restore(scheduled):
-    algorithm = attach(config(), Recorder([3, 1, 2])).build_algo()
-    algorithm.restore_from_path(scheduled["path"])
-    train(algorithm, 2)
-    (recorder,) = on_learners(algorithm, lambda learner: learner.engine.rule.scheduler)
-    algorithm.stop()
-    # Environments begin anew; the policy of the second choice, 1, makes the first batch after the restore.
-    assert recorder.chosen == [2, 3]
-    assert [arm for arm, _ in recorder.credits] == [1, 2]
-    assert [reward for _, reward in recorder.credits] == pytest.approx(means(2))
-
-
 @on_a_cluster
 def test_two_learners_make_the_same_choices():
     algorithm = attach(config(learners=2), Recorder([3, 1, 2])).build_algo()
@@ -145,7 +96,7 @@ def test_two_learners_make_the_same_choices():
 def spied(learner):
     """Have a learner keep the rates of its optimiser's steps, its evaluations, and slopes worked out by hand."""
     learner.seen = {"rates": [], "evaluations": [], "z": [], "slopes": [], "lr_scales": []}
-    seen, engine, start, step, rows = learner.seen, learner.engine, [], learner.engine.step, learner._rows
+    seen, engine, start, begin, rows = learner.seen, learner.engine, [], learner.engine.begin, learner._rows
     (module,) = (module for _, module in learner.module.items())
     module = module.unwrapped()
     batches = []
@@ -165,7 +116,7 @@ def spied(learner):
         taken = torch.log_softmax(found, 1).gather(1, batches[-1]["actions"].long()[:, None])
         return taken[batches[-1]["loss_mask"].bool()]
 
-    def stepped(*args, **kwargs):
+    def begun(*args, **kwargs):
         end = [parameter.detach().clone() for parameter in module.parameters()]
         if start:
             at = [[a + share * (b - a) for a, b in zip(start[-1], end, strict=True)] for share in (1.25, 0.75)]
@@ -173,13 +124,13 @@ def spied(learner):
             seen["slopes"].append(recording.slope_by_hand(log_probs(at[0]), log_probs(at[1]), advantages))
         start.append(end)
         seen["rates"].append([])
-        choice = step(*args, **kwargs)
+        choice = begin(*args, **kwargs)
         seen["lr_scales"].append((choice.epochs, choice.lr_scale))
         seen["evaluations"].append(None if engine.feedback is None else engine.feedback.slope.value)
         seen["z"].append(None if engine.feedback is None else engine.feedback.slope.z)
         return choice
 
-    learner._rows, engine.step = kept, stepped
+    learner._rows, engine.begin = kept, begun
     learner.get_optimizer().register_step_pre_hook(
         lambda optimizer, *_: seen["rates"][-1].append(float(optimizer.param_groups[0]["lr"]))
     )
@@ -314,7 +265,7 @@ def test_an_update_after_a_failed_one_is_made_with_its_own_batch(tmp_path, monke
         raise RuntimeError("no choice")
 
     with monkeypatch.context() as patched:
-        patched.setattr(run.engine, "step", failure)
+        patched.setattr(run.engine, "begin", failure)
         with pytest.raises(RuntimeError, match="no choice"):
             run.run(1)
     seen = []
@@ -345,18 +296,6 @@ def test_the_slope_of_several_learners_is_logged_as_a_rule_is_given_it(tmp_path,
     assert logged["adept/update_gain"] == pytest.approx(before.update_gain.value)
     monkeypatch.setattr(learner, "_summed", lambda values: [0.0 * value for value in values])
     assert learner._pooled(None) is None
-
-
-def test_a_rule_knows_how_blind_the_critic_is(tmp_path):
-    """RLlib's batches lack the critic's predictions, so that it is asked for them; the newest counts a fifth."""
-    run, expected = RLlib(tmp_path, "learner", "hindsight"), []
-    for number in (1, 2, 3):
-        columns = run.columns_of(number)
-        errors = columns["value_targets"] - run.values()
-        expected.append(1 - float(errors.var() / columns["value_targets"].var()))
-        run.run(1)
-    known = run.engine.rule.state_dict()["state"]["explained"]
-    assert known == pytest.approx(0.8 * expected[1] + 0.2 * expected[2], rel=1e-4), "the first rollout judges no update"
 
 
 def test_other_algorithms_are_refused():

@@ -94,16 +94,6 @@ def test_a_checkpoint_within_a_rollout_continues(tmp_path):
     assert_same_state(second, twin)
 
 
-def test_a_second_learn_continues(recorder):
-    model = build()
-    callback = AdeptCallback(recorder)
-    model.learn(2 * ROLLOUT, callback)
-    model.learn(2 * ROLLOUT, callback, reset_num_timesteps=False)
-    assert recorder.chosen == [3, 1, 2, 3]
-    # A second learn resets the environments, whose lives go on.
-    recorder.assert_credits(counting_means(4, STEPS))
-
-
 def test_the_clip_range_follows_steps_not_epochs(tmp_path):
     run = SB3(tmp_path, "ppo", Recorder([3, 1, 2]), settings={"clip_range": lambda left: 0.2 * left})
     run.run(5)
@@ -129,33 +119,3 @@ def test_algorithms_without_epochs_are_refused(algorithm, recorder):
     model = algorithm("MlpPolicy", DummyVecEnv([Counting]), device="cpu")
     with pytest.raises(ValueError, match=rf"{algorithm.__name__} has no update epochs.*PPO.*train one of these"):
         model.learn(10, AdeptCallback(recorder))
-
-
-@pytest.mark.parametrize(
-    ("given", "shown"),
-    [
-        ("ucb", "UCB([7, 3, 1], exploration=5.0, window=10)"),
-        ([3, 2, 1], "StandardizedUCB([3, 2, 1], exploration=1.0, window=10)"),
-        ({"name": "round-robin", "arms": [2, 1]}, "RoundRobin([2, 1])"),
-        ({"name": "kl-rate", "target": 0.02}, "KLRate(7, target=0.02, factor=1.5, band=2.0, furthest=32.0)"),
-    ],
-)
-def test_schedulers_and_controllers_come_as_data(given, shown):
-    callback = AdeptCallback(given)
-    build().learn(ROLLOUT, callback)
-    assert repr(callback.rule) == shown
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("hindsigth", "did you mean 'hindsight'"),
-        (3.5, "a rule is a Rule, a Scheduler, a name"),
-        ({"arms": [0]}, "≥ 1, got 0"),
-        *((adept.RoundRobin(arms), "epochs must be a whole number ≥ 1") for arms in ([0, 1], [1.5, 2], ["a"])),
-    ],
-    ids=str,
-)
-def test_what_cannot_choose_is_refused_at_once(given, message):
-    with pytest.raises(ValueError, match=message):
-        AdeptCallback(given)

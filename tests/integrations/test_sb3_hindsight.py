@@ -7,11 +7,8 @@ import torch
 
 pytest.importorskip("stable_baselines3", reason="needs the extra sb3")
 
-from hosts.sb3 import ENVS, ROLLOUT, AtRolloutEnd, Counting, build
-from recording import assert_equal_bit_for_bit
-from stable_baselines3 import PPO
+from hosts.sb3 import ENVS, ROLLOUT, Counting, build
 from stable_baselines3.common.monitor import Monitor
-from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from adept.integrations.sb3 import AdeptCallback
@@ -58,17 +55,6 @@ def test_any_spaces_are_judged(observations, actions, options):
     assert callback.engine.feedback.update_gain.known
 
 
-def test_only_updates_that_were_seen_are_judged():
-    model, callback, judged = build(), AdeptCallback(verbose=0), []
-    callbacks = [callback, AtRolloutEnd(lambda: judged.append(callback.engine.feedback is not None))]
-    model.learn(2 * ROLLOUT, callbacks)
-    model.learn(2 * ROLLOUT, callbacks, reset_num_timesteps=False)
-    assert judged == [False, True, True, True], "a second learn goes on"
-    model.learn(ROLLOUT, reset_num_timesteps=False)
-    model.learn(2 * ROLLOUT, callbacks, reset_num_timesteps=False)
-    assert judged[4:] == [False, True], "the update in between was not seen"
-
-
 def test_the_advice_knows_the_schedule_the_score_and_scaled_rewards():
     callback = AdeptCallback(verbose=0)
     env = DummyVecEnv([lambda: Monitor(Counting())] * ENVS)
@@ -80,34 +66,6 @@ def test_the_advice_knows_the_schedule_the_score_and_scaled_rewards():
     assert not callback.engine.rewards_scaled
 
 
-class Unjudged(ActorCriticPolicy):
-    """A policy of a user's own that acts and learns, but cannot be asked for its distribution."""
-
-    def get_distribution(self, obs):
-        torch.rand(1)
-        self.set_training_mode(False)
-        raise NotImplementedError("this policy has no distribution")
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_policy_that_cannot_be_judged_is_trained_as_without_the_callback(capsys):
-    plain = build(policy=Unjudged)
-    plain.learn(4 * ROLLOUT)
-    monitored, callback = build(policy=Unjudged), AdeptCallback()
-    with pytest.warns(
-        RuntimeWarning, match="training goes on unchanged: NotImplementedError: this policy has no"
-    ) as told:
-        monitored.learn(4 * ROLLOUT, callback)
-    assert len(told) == 1
-    assert_equal_bit_for_bit((monitored.policy.state_dict(), plain.policy.state_dict()))
-    assert vars(monitored).keys() == vars(plain).keys(), "nothing is left on the model"
-    assert "get" not in vars(monitored.rollout_buffer)
-    said = "Evaluation stopped at update 1: NotImplementedError: this policy has no distribution."
-    assert capsys.readouterr().out.endswith(f"{said}\n")
-    with pytest.raises(NotImplementedError):
-        build(policy=Unjudged).learn(4 * ROLLOUT, AdeptCallback("hindsight"))
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, ZeroDivisionError])
 def test_errors_of_the_update_itself_are_the_hosts(error):
     def fails(*_):
@@ -117,15 +75,3 @@ def test_errors_of_the_update_itself_are_the_hosts(error):
     model.policy.optimizer.register_step_pre_hook(fails)
     with pytest.raises(error):
         model.learn(ROLLOUT, AdeptCallback())
-
-
-def test_steps_far_too_short_are_called_so():
-    env = DummyVecEnv([lambda: Spaces(BOX, gymnasium.spaces.Box(-1, 1, (2,)))] * 8)
-    model = PPO(
-        "MlpPolicy", env, n_steps=64, batch_size=128, n_epochs=2, learning_rate=1e-5, seed=1, device="cpu", gamma=0
-    )
-    callback = AdeptCallback(verbose=0, gains_every=1)
-    model.learn(30 * 512, callback)
-    assert callback.advice().whole.direction == "short"
-    assert "learning rate" in str(callback.advice())
-    assert "--scheduler" not in str(callback.advice()), "there is no command line here"

@@ -14,7 +14,6 @@ from skrl.agents.torch.trpo import TRPO
 from skrl.resources.schedulers.torch import KLAdaptiveLR
 
 from adept.integrations.skrl import attach
-from adept.rules import Settings
 
 pytestmark = pytest.mark.integration
 
@@ -62,13 +61,6 @@ def test_distributed_runs_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("skrl.config.torch._is_distributed", True)
     with pytest.raises(ValueError, match=r"distributed.*single-process.*without torchrun"):
         attach(agent)
-
-
-def test_optimizing_for_compute_makes_fewer_epochs(tmp_path):
-    """Three of four: 0.4 of them would be fewer than three."""
-    run = Skrl(tmp_path, "ppo", {"name": "hindsight", "optimize_for": "compute"}, settings={"learning_rate": 5e-4})
-    run.run(1)
-    assert (run.epochs, run.engine.settings) == (4, Settings(3, 1.0))
 
 
 def test_the_guard_ends_an_update_and_not_only_an_epoch(tmp_path):

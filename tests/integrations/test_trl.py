@@ -7,11 +7,10 @@ pytest.importorskip("trl", reason="needs the environment of trl: make test-integ
 import torch
 from datasets import Dataset
 from hosts.trl import PLANNED, TRL, build, model, tokenizer
-from recording import SHORTENING, Recorder, Scripted, assert_same_state
+from recording import SHORTENING, Recorder, Scripted
 from transformers import TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
-from adept import GaussianThompson
 from adept.integrations.trl import attach
 
 pytestmark = pytest.mark.integration
@@ -48,23 +47,6 @@ def test_what_is_copied_is_what_is_trained(tmp_path):
     copied = sum(each.numel() for _, each in run.engine._evaluator.start)
     assert copied == sum(each.numel() for each in run.actor)
     assert copied < sum(each.numel() for each in run.trainer.model.parameters()) / 4
-
-
-@pytest.mark.parametrize("save_steps", [6, 7])
-def test_state_survives_save_and_resume(save_steps, tmp_path):
-    """A checkpoint between two generations, and one within the third: its pass goes on, the choice stays."""
-    first, second = GaussianThompson([3, 1, 2], seed=5), GaussianThompson([3, 1, 2], seed=6)
-    saving = {"save_strategy": "steps", "save_steps": save_steps}
-    train(attach(build(tmp_path, steps=save_steps, **saving), first))
-    resumed = attach(build(tmp_path, **saving), second)
-    train(resumed, resume=str(tmp_path / f"checkpoint-{save_steps}"))
-    # The twin is told what the resumed run was told: a new run's rewards count from 1 again.
-    generations = resumed.reward_funcs[0].generations
-    rewards = [1.0, 2.0] if save_steps == 6 else [float(generations)]
-    for reward in rewards:
-        first.step(reward)
-    assert resumed.state.global_step == 12
-    assert_same_state(second, first)
 
 
 def test_a_resume_within_a_generation_keeps_its_choice(tmp_path):

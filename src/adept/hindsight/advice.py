@@ -22,7 +22,7 @@ from adept.hindsight.stages import (
     STAGE_NAMES,
     USUAL_KL,
     WHOLE,
-    Rows,
+    Indices,
     Stage,
     Table,
     median,
@@ -169,7 +169,7 @@ def _is_low(whole: Stage, stages: Sequence[Stage]) -> bool:
     return whole.kl < USUAL_KL[0] and not stages[0].kl >= USUAL_KL[0] and not contradicted
 
 
-def _groups(table: Table, parts: Sequence[Rows], whole: Stage, stages: Sequence[Stage]) -> list[Stage]:
+def _groups(table: Table, parts: Sequence[Indices], whole: Stage, stages: Sequence[Stage]) -> list[Stage]:
     """Return the whole run where its direction holds in every third, else neighbouring thirds of the same direction."""
     known = {each.direction for each in stages} - {"unknown"}
     if whole.direction != "unknown" and known <= {whole.direction} and _lasts(whole, stages):
@@ -292,7 +292,7 @@ def _on_epochs(table: Table, whole: Stage, fewer: int, epoch_flops: float | None
 
 
 def _on_critic(
-    table: Table, parts: Sequence[Rows], whole: Stage, stages: Sequence[Stage], before: Sequence[Recommendation],
+    table: Table, parts: Sequence[Indices], whole: Stage, stages: Sequence[Stage], before: Sequence[Recommendation],
     host: str, rewards_scaled: bool,
 ) -> list[Recommendation]:  # fmt: skip
     """Return whether the critic explains nothing, and in which thirds it lags by at least the update itself."""

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Generic
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from adept.hindsight.estimates import UNKNOWN, Estimate, critic_slope, gain, kl, slope, step_kl
-from adept.hindsight.weights import Copied, Weights
+from adept.hindsight.weights import Weights
 
 GAINS_EVERY = 5
 """Updates between two whose gains are measured, unless told otherwise."""
@@ -96,7 +96,7 @@ class Feedback:
                 object.__setattr__(self, name, None)
 
     def columns(self) -> dict[str, float]:
-        """Return the estimates as columns of a record; NaN where nothing is known."""
+        """Return the numbers as columns of a record; NaN where nothing is known."""
         return {
             "slope": self.slope.value,
             "slope_z": self.slope.z if self.slope.known else math.nan,
@@ -105,23 +105,25 @@ class Feedback:
             "update_gain": self.update_gain.value,
             "update_gain_error": self.update_gain.error,
             "update_kl": math.nan if self.kl is None else self.kl,
+            "reward": math.nan if self.reward is None else self.reward,
             **{f"gain/{epoch}": estimate.value for epoch, estimate in self.gain_by_epoch.items()},
             **{f"gain/x{length:g}": estimate.value for length, estimate in self.gain_by_length.items()},
         }
 
 
-class Evaluator(Generic[Copied]):
+class Evaluator:
     """Evaluate the last update on the rollout that came after it.
 
     `begin` before an update copies θ₀, `mark` after an epoch copies θ_k; `evaluate` on the next rollout, collected with
     the parameters present then, compares them. Cost: one forward pass of the policy over the rows for each set of
     parameters (two for the slope; θ₀ and the deployed ones for gains; one per epoch and length), and one of the critic.
+    Without weights it evaluates nothing.
     """
 
-    def __init__(self, weights: Weights[Copied], *, lengths: Sequence[float] = LENGTHS) -> None:
-        self._weights, self._lengths = weights, lengths
-        self.start: Copied | None = None
-        self.marked: dict[int, Copied] = {}
+    def __init__(self, weights: Weights | None = None, *, lengths: Sequence[float] = LENGTHS) -> None:
+        self.weights, self._lengths = weights, lengths
+        self.start: Any = None
+        self.marked: dict[int, Any] = {}
 
     def clear(self) -> None:
         """Forget the last update."""
@@ -131,11 +133,13 @@ class Evaluator(Generic[Copied]):
     def begin(self) -> None:
         """Copy the parameters as those before an update."""
         self.clear()  # frees the memory before the copy
-        self.start = self._weights.copy()
+        if self.weights is not None:
+            self.start = self.weights.copy()
 
     def mark(self, epoch: int) -> None:
         """Copy the parameters as those after `epoch` epochs of the update."""
-        self.marked[epoch] = self._weights.copy()
+        if self.weights is not None:
+            self.marked[epoch] = self.weights.copy()
 
     def evaluate(self, rows: Rows, *, gains: bool = True, deployed: int | None = None) -> Feedback | None:
         """Return slopes and KL of the last update, and its gains if asked for; None where `begin` was not called.
@@ -143,14 +147,14 @@ class Evaluator(Generic[Copied]):
         The KL is to second order, from the slope's passes, also where gains are measured: these change no other number.
         The parameters after the epoch `deployed` are the present ones.
         """
-        start = self.start
-        if start is None:
+        start, weights = self.start, self.weights
+        if start is None or weights is None:
             return None
         advantages, groups, critic = as_numpy(rows.advantages), rows.groups, rows.critic
         # In half precision a step is often of one digit: of its multiples only 0, 1 and 2 are certain to be there.
-        coarse = getattr(self._weights, "coarse", False)
+        coarse = getattr(weights, "coarse", False)
         epsilon, lengths = (1.0, (2.0,)) if coarse else (EPSILON, self._lengths)
-        at, interpolate = self._weights.at, self._weights.interpolate
+        at, interpolate = weights.at, weights.interpolate
 
         def passed(place: AbstractContextManager[None], through: LogProbs = rows.log_probs) -> npt.NDArray[Any]:
             with place:
@@ -161,7 +165,7 @@ class Evaluator(Generic[Copied]):
             "slope": slope(longer, shorter, advantages, groups, epsilon), "kl": step_kl(longer, shorter, epsilon),
         }  # fmt: skip
         if gains:
-            now = passed(self._weights.current()) if rows.deployed is None else as_numpy(rows.deployed)
+            now = passed(weights.current()) if rows.deployed is None else as_numpy(rows.deployed)
             before = passed(at(start))
 
             def over_start(log_probs: npt.NDArray[Any]) -> Estimate:

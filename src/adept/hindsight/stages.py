@@ -10,10 +10,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from adept.hindsight.estimates import Estimate
+from adept.hindsight.estimates import Estimate, Floats
 
-Floats = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.int64]
+Indices = npt.NDArray[np.int64]
 Direction = Literal["short", "over", "right", "unknown"]
 
 MIN_UPDATES = 8
@@ -121,7 +120,7 @@ class Table(dict[str, Floats]):
         """The epochs of each row's update: those done, or else those planned."""
         return self["epochs_done" if "epochs_done" in self else "epochs"]
 
-    def scheduled_rows(self) -> Rows:
+    def scheduled_rows(self) -> Indices:
         """Return the rows of the run without the end of a falling schedule of the learning rate."""
         rates = self["learning_rate"]
         if not np.isfinite(rates).any():
@@ -132,7 +131,7 @@ class Table(dict[str, Floats]):
         return np.flatnonzero(~(after & (scheduled < MIN_SCHEDULE * np.nanmax(scheduled))))
 
 
-def stage(name: str, table: Table, rows: Rows) -> Stage:
+def stage(name: str, table: Table, rows: Indices) -> Stage:
     """Return the numbers of the updates of some rows."""
     judged = rows[np.isfinite(table["slope_z"][rows])]
 
@@ -165,7 +164,7 @@ def median(values: Floats, at_least: int = 1) -> float:
     return float(np.median(known)) if len(known) >= at_least else math.nan
 
 
-def whole_and_thirds(table: Table, parts: Sequence[Rows]) -> list[Stage]:
+def whole_and_thirds(table: Table, parts: Sequence[Indices]) -> list[Stage]:
     """Return the numbers of the whole run and of its thirds.
 
     None is "short" before a third whose KL is too large: a larger rate would lengthen that, too.
@@ -194,7 +193,7 @@ def _direction(found: Stage) -> Direction:
     return "right" if gain > MIN_DEVIATES and settled else "unknown"
 
 
-def _with_epochs(found: Stage, table: Table, rows: Rows) -> Stage:
+def _with_epochs(found: Stage, table: Table, rows: Indices) -> Stage:
     """Add the epoch from which on nothing is gained, from paired differences of gains within the same updates.
 
     A row judges the update before it: its epochs come from the row above.

@@ -7,33 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 from adept.extras import require
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-Copied = TypeVar("Copied")
 PIECE = 2**22
 """Numbers that are moved at a time: 16 MB in float32."""
 Parameters = list[tuple["nn.Parameter", "Tensor"]]
 """Parameters of a module, each with its value at some time."""
 
 
-class Weights(Protocol[Copied]):
+class Weights(Protocol):
     """Parameters of a policy that can be copied, and exchanged for others for a while."""
 
-    def copy(self) -> Copied:
+    def copy(self) -> Any:
         """Return a copy of the present parameters."""
 
     def current(self) -> AbstractContextManager[None]:
         """Leave the present parameters in place; undo whatever else changes."""
 
-    def at(self, copied: Copied) -> AbstractContextManager[None]:
+    def at(self, copied: Any) -> AbstractContextManager[None]:
         """Put other parameters in place for a while, and restore the present ones bit for bit."""
 
-    def interpolate(self, start: Copied, share: float) -> AbstractContextManager[None]:
+    def interpolate(self, start: Any, share: float) -> AbstractContextManager[None]:
         """Put start + share·(present - start) in place for a while; share may be above 1."""
 
 

@@ -1,1 +1,1 @@
-"""ADEPT inside other frameworks: one module each, which imports `adept.schedulers` and its framework alone."""
+"""ADEPT inside other frameworks: one module each, an adapter of the engine, which imports its framework alone."""

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from importlib import metadata
 from typing import Any
 
-from adept.engine import Engine
+from adept.engine import PREFIX, Engine
 from adept.extras import MissingExtra, require
-from adept.hindsight.evaluation import Rows
-from adept.hindsight.weights import Weights
+from adept.hindsight.advice import Advice
+from adept.hindsight.evaluation import CriticRows, Rows
+from adept.hindsight.weights import ModuleWeights, Weights
 from adept.rules import Settings
 
 
@@ -31,6 +32,12 @@ def require_framework(module: str, *, package: str, at_least: str, below: str, e
             f"{package} {installed} is installed; adept.integrations.{extra} works with {package}>={at_least},<{below}"
             f": pip install 'adept-rl[{extra}]'"
         )
+
+
+def refuse_second(host: Any, name: str) -> None:
+    """Refuse a host that something was attached to before."""
+    if hasattr(host, PREFIX):
+        raise ValueError(f"this {name} has a scheduler already, one is allowed; build a new {name}")
 
 
 def acts_otherwise(policy: Any) -> bool:
@@ -100,10 +107,20 @@ class Adapter:
     """What stands between a host and the engine: it begins an update, takes note of its epochs, and finishes it.
 
     A subclass hooks the calls of its host, and gives it the numbers for its log and the state for its checkpoint.
+
+    Args:
+        engine: evaluates updates and sets them.
+        verbose: 0 does not print the advice.
+        weights: the parameters that are evaluated; None: they come later.
+        critic_params: those among them that only the critic has.
     """
 
-    def __init__(self, engine: Engine, verbose: int, weights: Weights[Any]) -> None:
-        self.engine, self.advice, self._verbose, self._weights = engine, engine.advice, verbose, weights
+    def __init__(
+        self, engine: Engine, verbose: int, weights: Weights | None = None, critic_params: Sequence[Any] = ()
+    ) -> None:
+        self.engine, self._verbose = engine, verbose
+        self._weights: Any = weights
+        self._has_own_critic = bool(critic_params)
         self._guarded: Rows | None = None
         """the rows by which the rule's guard ends the update, where it has one"""
 
@@ -111,7 +128,7 @@ class Adapter:
         """Evaluate the last update on the rollout at hand, and set the next one."""
         engine = self.engine
         built = engine.rollout(rows)
-        settings = engine.step(built, reward=reward() if engine.rule.needs_reward else None, **known)
+        settings = engine.begin(built, reward=reward() if engine.rule.needs_reward else None, **known)
         self._guarded = None if engine.rule.kl_stop is None else built
         return settings
 
@@ -128,21 +145,40 @@ class Adapter:
         self.engine.finished(epochs_done)
         return self.engine.metrics()
 
+    def critic_rows(self, values: Callable[[], Any], returns: Any, now: Any = None) -> CriticRows | None:
+        """Return the rows as a critic with parameters of its own sees them; its present values may be known."""
+        if not self._has_own_critic:
+            return None
+        now = self.present(values) if now is None else now
+        return CriticRows(values, now, returns - now)
+
     def present(self, passes: Callable[[], Any]) -> Any:
         """Return what passes through the present parameters find, without leaving a trace."""
         with self._weights.current():
             return passes()
 
+    def advice(self) -> Advice:
+        """Return what the updates so far say of the host's epochs and learning rate."""
+        return self.engine.advice()
+
     def print_advice(self) -> None:
         """Print the advice, unless told not to."""
         if self._verbose and self.engine.monitor:
-            print(f"adept: {self.engine.advice()}")
+            print(f"adept: {self.advice()}")
 
 
-def own_parameters(module: Any, *others: Any) -> list[Any]:
-    """Return the parameters of a PyTorch module that none of the others has."""
-    shared = {id(parameter) for other in others for parameter in other.parameters()}
+def own_parameters(module: Any, other: Any) -> list[Any]:
+    """Return the parameters of a PyTorch module that another one does not have."""
+    shared = set(map(id, other.parameters()))
     return [parameter for parameter in module.parameters() if id(parameter) not in shared]
+
+
+def actor_and_critic(actor: Any, critic: Any | None) -> tuple[ModuleWeights, list[Any]]:
+    """Return the parameters to evaluate, and those that only the critic has; without any it is left out."""
+    from torch.nn import ModuleList
+
+    own = [] if critic is None else own_parameters(critic, actor)
+    return ModuleWeights(ModuleList([actor, critic] if critic is not None and own else [actor])), own
 
 
 def learning_rate(optimizer: Any) -> float:

@@ -106,7 +106,7 @@ class AdeptLearner(PPOTorchLearner):
     """The PPO learner, except that it evaluates its updates, and chooses once the returns of a batch are known."""
 
     def build(self) -> None:
-        """Build as usual, with a engine of this learner's own."""
+        """Build as usual, with an engine of this learner's own."""
         super().build()
         settings = copy.deepcopy(self.config.learner_config_dict[SCHEDULER])
         self.engine = Engine(settings.pop("given"), host="rllib", pool=self._pooled, **settings)
@@ -125,8 +125,7 @@ class AdeptLearner(PPOTorchLearner):
     def _critic_of(self, optimizer: Any) -> list[Any]:
         """Return the parameters of an optimiser that only a critic has."""
         own = {id(parameter) for module in self._evaluated_modules for parameter in _critic_parameters(module)}
-        stepped = (parameter for group in optimizer.param_groups for parameter in group["params"])
-        return [parameter for parameter in stepped if id(parameter) in own]
+        return [each for group in optimizer.param_groups for each in group["params"] if id(each) in own]
 
     def _make_batch_if_necessary(self, training_data: Any) -> Any:
         made, self._made = self._made, None
@@ -140,7 +139,7 @@ class AdeptLearner(PPOTorchLearner):
         rows = engine.rollout(lambda: self._rows(batch))
         reward = self._mean_return(batch) if engine.rule.needs_reward else None
         rate = max(contract.learning_rate(optimizer) for optimizer in self._named_optimizers.values())
-        settings = engine.step(rows, reward=reward, learning_rate=rate)
+        settings = engine.begin(rows, reward=reward, learning_rate=rate)
         epochs = settings.epochs if engine.controls else num_epochs
         for lr_scale in self._lr_scales:
             lr_scale.settings = settings
@@ -188,17 +187,22 @@ class AdeptLearner(PPOTorchLearner):
         torch.distributed.all_reduce(sums)
         return [float(value) for value in sums]
 
-    def _rows(self, batch: Any) -> Rows | None:
-        """Return the steps that count for the loss, of all modules that are trained, in order of time."""
-        parts = [
+    def _parts(self, batch: Any) -> list[_Part]:
+        """Return the rows of each module that is trained on this batch."""
+        return [
             _Part(self.module[module_id].unwrapped(), columns)
             for module_id, columns in batch.policy_batches.items()
             if self.should_module_be_updated(module_id, batch) and Postprocessing.ADVANTAGES in columns
         ]
+
+    def _rows(self, batch: Any) -> Rows | None:
+        """Return the steps that count for the loss, of all modules that are trained, in order of time."""
+        parts, groups = self._parts(batch), list[Any]()
         if not parts:
             return None
-        groups = [part.choose(self.engine, max(1, self.engine.max_rows // len(parts))) for part in parts]
-        before = [sum(int(each.max()) + 1 for each in groups[:number]) for number in range(len(parts))]
+        for part in parts:
+            own = part.choose(self.engine, max(1, self.engine.max_rows // len(parts)))
+            groups.append(own + (groups[-1].max() + 1 if groups else 0))
 
         def column(name: str) -> Any:
             return torch.cat([part.column(name)[part.chosen] for part in parts])
@@ -214,7 +218,7 @@ class AdeptLearner(PPOTorchLearner):
         return Rows(
             lambda: torch.cat([part.log_probs() for part in parts]),
             column(Postprocessing.ADVANTAGES),
-            np.concatenate([each + start for each, start in zip(groups, before, strict=True)]),
+            np.concatenate(groups),
             column(Columns.ACTION_LOGP),
             explained,
             critic,
@@ -253,14 +257,8 @@ class AdeptLearner(PPOTorchLearner):
 
     def _mean_return(self, batch: Any) -> float | None:
         """Return the mean value target of what counts for the loss, over all learners."""
-        total = torch.zeros(2, dtype=torch.float64)
-        for module_id, columns in batch.policy_batches.items():
-            if self.should_module_be_updated(module_id, batch) and Postprocessing.VALUE_TARGETS in columns:
-                targets = columns[Postprocessing.VALUE_TARGETS].double()
-                mask = columns.get(Columns.LOSS_MASK)
-                valid = targets if mask is None else targets[mask.bool()]
-                total += torch.tensor([float(valid.sum()), valid.numel()], dtype=torch.float64)
-        returns, count = self._summed(total.tolist())
+        targets = [part.column(Postprocessing.VALUE_TARGETS)[part.counted].double() for part in self._parts(batch)]
+        returns, count = self._summed([sum(float(each.sum()) for each in targets), float(sum(map(len, targets)))])
         return returns / count if count else None
 
     def after_gradient_based_update(self, *, timesteps: dict[str, Any]) -> None:

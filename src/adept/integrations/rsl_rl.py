@@ -10,10 +10,9 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-from adept.engine import PREFIX, Engine
+from adept.engine import Engine
 from adept.hindsight.estimates import time_groups
-from adept.hindsight.evaluation import CriticRows, Rows, explained_variance
-from adept.hindsight.weights import ModuleWeights
+from adept.hindsight.evaluation import Rows, explained_variance
 from adept.integrations import contract
 
 contract.require_framework("rsl_rl", package="rsl-rl-lib", at_least="5.5", below="5.6", extra="rsl_rl")
@@ -46,9 +45,8 @@ def attach(runner: OnPolicyRunner, scheduler: Any = None, *, verbose: int = 1, *
             f"got {type(runner).__name__} with {type(algorithm).__name__}, which has no epochs of PPO to choose; an "
             "OnPolicyRunner of rsl_rl.runners with PPO is needed: build one"
         )
-    if hasattr(runner, PREFIX):
-        raise ValueError("this runner has a scheduler already, one is allowed; build a new runner")
-    engine = Engine(scheduler, **{"host": "rsl_rl", **options})
+    contract.refuse_second(runner, "runner")
+    engine = Engine(scheduler, host="rsl_rl", **options)
     if engine.controls and algorithm.is_multi_gpu:
         raise ValueError(
             "this run has several processes, and each would make its own choice; choices are made in runs of one "
@@ -64,10 +62,9 @@ class _Attached(contract.Adapter):
     def __init__(self, runner: OnPolicyRunner, engine: Engine, verbose: int) -> None:
         self.runner, algorithm = runner, runner.alg
         actor, critic = algorithm.get_policy(), algorithm._raw_critic
-        own = [] if actor.is_recurrent or critic.is_recurrent else contract.own_parameters(critic, actor)
-        self._critic = critic if own else None
-        weights = ModuleWeights(torch.nn.ModuleList([actor, critic] if own else [actor]))
-        super().__init__(engine, verbose, weights)
+        recurrent = actor.is_recurrent or critic.is_recurrent
+        weights, own = contract.actor_and_critic(actor, None if recurrent else critic)
+        super().__init__(engine, verbose, weights, own)
         self._lr_scale = contract.LRScale(algorithm.optimizer, critic_params=own)
         engine.attach(algorithm.num_learning_epochs, weights, contract.learning_rate(algorithm.optimizer))
         runner.learn, runner.logger.log = self.learn, self.log
@@ -90,9 +87,9 @@ class _Attached(contract.Adapter):
             learning_rate=contract.learning_rate(algorithm.optimizer),
             score=contract.mean(self.runner.logger.rewbuffer),
         )
-        epochs, schedule = algorithm.num_learning_epochs, algorithm.schedule
-        epochs = settings.epochs if self.engine.controls else epochs
-        own = {"num_learning_epochs": epochs, "schedule": "fixed" if self.engine.needs_evaluation else schedule}
+        epochs = settings.epochs if self.engine.controls else algorithm.num_learning_epochs
+        schedule = "fixed" if self.engine.needs_evaluation else algorithm.schedule
+        own = {"num_learning_epochs": epochs, "schedule": schedule}
         with contract.replaced(algorithm, **own), contract.replaced(self._lr_scale, settings=settings):
             losses = type(algorithm).update(algorithm)
         self.finish((self._lr_scale.count - before) / algorithm.num_mini_batches)
@@ -131,11 +128,9 @@ class _Attached(contract.Adapter):
             actor(observations, stochastic_output=True)
             return actor.get_output_log_prob(actions)
 
-        critic_rows, critic = None, self._critic
-        if critic is not None:  # asked for its values again, since its normaliser went on
-            now = self.present(lambda: critic(observations).flatten())
-            critic_rows = CriticRows(lambda: critic(observations).flatten(), now, returns.flatten() - now)
-        return Rows(passes, advantages.flatten(), groups[chosen], deployed.flatten(), explained, critic_rows)
+        # The critic is asked for its values again, since its normaliser went on.
+        critic = self.critic_rows(lambda: self.runner.alg._raw_critic(observations).flatten(), returns.flatten())
+        return Rows(passes, advantages.flatten(), groups[chosen], deployed.flatten(), explained, critic)
 
     def _sequences(self, groups: Any, explained: float | None) -> Rows:
         """Return whole sequences of some environments, cut where episodes end, as PPO passes them."""

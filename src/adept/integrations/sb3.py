@@ -11,7 +11,6 @@ from contextlib import ExitStack
 from typing import Any
 
 from adept.engine import MAX_ROWS, PREFIX, Engine
-from adept.hindsight.advice import Advice
 from adept.hindsight.evaluation import GAINS_EVERY
 from adept.hindsight.weights import ModuleWeights, Weights
 from adept.integrations import contract
@@ -41,7 +40,7 @@ def mean_return(model: Any) -> float:
     return mean
 
 
-class AdeptCallback(BaseCallback):
+class AdeptCallback(contract.Adapter, BaseCallback):
     """Evaluate every update on the next rollout, and set epochs and learning rate of the next one if asked to.
 
     `AdeptCallback()` changes nothing and prints advice at the end. `AdeptCallback("hindsight")` sets epochs and a
@@ -50,6 +49,7 @@ class AdeptCallback(BaseCallback):
     state is saved with the model; `del model.adept_state` resets it. Outside of updates the model has its own
     `n_epochs`, `lr_schedule` and `target_kl`. docs/integrations.md lists what is logged; as with SB3's own `train/…`,
     numbers of the last update of a `learn` are recorded but not dumped. RecurrentPPO is evaluated on whole rollouts.
+    Between the end of a rollout and the update the model has two attributes more, which `model.save` leaves out.
 
     Several calls of `learn` with one callback and one model are one run. With another model another run begins: advice
     is of that one alone, and a rule given as data starts afresh, or from the state that the model carries. A rule
@@ -75,11 +75,18 @@ class AdeptCallback(BaseCallback):
         gains_every: int = GAINS_EVERY,
         rows: int = MAX_ROWS,
     ) -> None:
-        super().__init__(verbose)
-        self.engine = Engine(scheduler, monitor=monitor, gains_every=gains_every, rows=rows, host="sb3")
+        engine = Engine(scheduler, monitor=monitor, gains_every=gains_every, rows=rows, host="sb3")
+        contract.Adapter.__init__(self, engine, verbose)
+        BaseCallback.__init__(self, verbose)
         self._reward = reward
-        self._update: Any = None
-        self._open = False
+        self._trained: Any = None
+        """the model of the last `learn`"""
+        self._made: Any = None
+        """numbers of that model after its last update"""
+        self._around = ExitStack()
+        """what is different about the model between the end of a rollout and the update"""
+        self._open = self._waits = False
+        """whether a `learn` goes on, and an update was chosen that has not begun"""
         self._kept: tuple[Any, Any] = (None, None)
         """who chooses, and the state on the model that it is in"""
         self._carried_out = True
@@ -89,10 +96,6 @@ class AdeptCallback(BaseCallback):
     def rule(self) -> Rule | None:
         """The rule that sets updates."""
         return self.engine.rule if self.engine.controls else None
-
-    def advice(self) -> Advice:
-        """Return what the updates so far say of the model's epochs and learning rate."""
-        return self.engine.advice()
 
     def _init_callback(self) -> None:
         _check_algorithm(self.model, self.engine.controls)
@@ -104,16 +107,17 @@ class AdeptCallback(BaseCallback):
                 "works alone or in a list: pass model.learn(callback=[AdeptCallback(), other])"
             )
         model: Any = self.model
-        state, last = getattr(model, STATE, None), self._update
-        if last is not None and last.model is not model:
+        state, goes_on = getattr(model, STATE, None), self._trained is model
+        if self._trained is not None and not goes_on:
             self.engine.restart(loads=bool(state))
-            last = None
-        elif last is None or not last.was_last():
+        elif not goes_on or not self._was_last():
             self.engine.forget()
-        self._carried_out = last is None or not last.waits
-        self._update = _Update(model, self.engine, self.verbose)
-        self._open = True
-        self._update.attach(model.n_epochs, float(model.lr_schedule(1.0)))
+        self._carried_out = not (goes_on and self._waits)
+        left_behind = getattr(vars(model).get("train"), "__self__", None)
+        if isinstance(left_behind, AdeptCallback):  # by a `learn` that was interrupted just before an update
+            left_behind._around.close()
+        self._trained, self._made, self._waits, self._open = model, _marks(model), False, True
+        self._attach(model.n_epochs, float(model.lr_schedule(1.0)))
         normalize = model.get_vec_normalize_env()
         self.engine.rewards_scaled = normalize is not None and normalize.norm_reward
         rule, kept = self._kept
@@ -126,73 +130,42 @@ class AdeptCallback(BaseCallback):
 
     def _on_rollout_end(self) -> None:
         model: Any = self.model
-        update = self._update
-        if not update.was_last():
+        if not self._was_last():
             self.engine.forget()  # parameters were loaded during the training, which is no update
-        update.attach(self.engine.epochs if self.engine.controls else model.n_epochs)
-        update.begin(
+        self._attach(self.engine.epochs if self.engine.controls else model.n_epochs)
+        self.begin(
             lambda: rows_of(model, self.engine),
             lambda: self._reward(model) if self._carried_out else None,
             learning_rate=float(model.lr_schedule(1 - model.num_timesteps / model._total_timesteps)),  # as in `train`
             score=contract.mean(episode["r"] for episode in model.ep_info_buffer or ()),
         )
+        if hasattr(model.policy, "optimizer") and not contract.acts_otherwise(model.policy):
+            # SB3's KL stop keeps the rule's guard. sbx has none. Where a policy acts otherwise than it trains (dropout,
+            # batch normalisation), that of SB3 compares the two, and would end updates that did not move.
+            self._guarded = None
         self._carried_out = True
         if self.engine.controls:
             self._kept = self.engine.rule, self.engine.state_dict()
             setattr(model, STATE, self._kept[1])
         for name, value in self.engine.metrics().items():
             self.logger.record(name, value)
-        update.prepare()
+        self._waits = True
+        instead = {"train": self._train, "_excluded_save_params": self._excluded}
+        self._around.enter_context(contract.replaced(model, **instead))
 
     def _on_training_end(self) -> None:
         if self._open:  # rl-zoo ends a training twice
-            self._update.print_advice()
+            self.print_advice()
         self._open = False
 
-
-class _Update(contract.Adapter):
-    """Stands around `model.train` for one update: the choice, and eyes and hands at the end of each epoch.
-
-    Between the end of a rollout and the update the model has two attributes more, which `model.save` leaves out. In the
-    update its settings are those chosen, and afterwards its own again, also after an error or an interrupt.
-    """
-
-    def __init__(self, model: Any, engine: Engine, verbose: int) -> None:
-        self._around = ExitStack()
-        left_behind = getattr(vars(model).get("train"), "__self__", None)
-        if isinstance(left_behind, _Update):  # by a `learn` that was interrupted just before an update
-            left_behind._around.close()
-        super().__init__(engine, verbose, _weights(model))
-        self.model = model
-        self.waits = False
-        """whether an update was chosen that has not begun"""
-        self._made = _marks(model)
-        self._own_get: Callable[..., Any] = model.rollout_buffer.get
-        self._lr_scale: contract.LRScale | None = None
-        self._epochs = self._stepped = 0
-        self._over = False
-
-    def attach(self, epochs: int, learning_rate: float | None = None) -> None:
+    def _attach(self, epochs: int, learning_rate: float | None = None) -> None:
         """Tell the engine the model's own epochs, and its parameters, which another callback may have exchanged."""
         self._weights = _weights(self.model)
         self.engine.attach(epochs, self._weights, learning_rate)
 
-    def was_last(self) -> bool:
+    def _was_last(self) -> bool:
         """Say whether the model's parameters are as the last update here left them, so that it can be evaluated."""
-        return _marks(self.model) == self._made
-
-    def prepare(self) -> None:
-        """Stand around the next update; where SB3 has a KL stop that fits, it keeps the rule's guard.
-
-        sbx has none. Where a policy acts otherwise than it trains (dropout, batch normalisation), that of SB3 compares
-        the two, and would end updates that did not move.
-        """
-        policy = self.model.policy
-        if hasattr(policy, "optimizer") and not contract.acts_otherwise(policy):
-            self._guarded = None
-        self.waits = True
-        instead = {"train": self._train, "_excluded_save_params": self._excluded}
-        self._around.enter_context(contract.replaced(self.model, **instead))
+        return bool(_marks(self.model) == self._made)
 
     def _excluded(self) -> list[str]:
         return [*type(self.model)._excluded_save_params(self.model), "train", "_excluded_save_params"]
@@ -200,10 +173,12 @@ class _Update(contract.Adapter):
     def _train(self) -> None:
         """Update the model with what was chosen, and take note of what was done."""
         self._around.close()
-        self.waits = False
-        model, buffer = self.model, self.model.rollout_buffer
+        self._waits = False
+        model: Any = self.model
+        buffer = model.rollout_buffer
         optimizer = getattr(model.policy, "optimizer", None)
-        self._own_get, self._lr_scale = buffer.get, None
+        self._own_get: Callable[..., Any] = buffer.get
+        self._lr_scale: contract.LRScale | None = None
         self._epochs, self._stepped, self._over = 0, 0, False
         with ExitStack() as stack:
             if hasattr(optimizer, "register_step_post_hook"):
@@ -218,18 +193,19 @@ class _Update(contract.Adapter):
             finally:
                 # What a subclass sets in its `train` stays.
                 vars(model).update({name: own[name] for name, value in chosen.items() if getattr(model, name) is value})
-        self._made, self._guarded = _marks(model), None
+        self._made = _marks(model)
         done = float(self._epochs)
         if self._lr_scale is not None:
             rows = buffer.buffer_size * buffer.n_envs
             done = self._lr_scale.count / math.ceil(rows / (model.batch_size or rows))
-        self.engine.finished(done)
-        for name, value in {"epochs": float(self.engine.settings.epochs), "epochs_done": done}.items():
-            model.logger.record(f"{PREFIX}/{name}", value)
+        numbers = self.finish(done)
+        for name in ("epochs", "epochs_done"):
+            model.logger.record(f"{PREFIX}/{name}", numbers[f"{PREFIX}/{name}"])
 
     def _chosen(self) -> dict[str, Any]:
         """Return the settings of the model for this update, and set the scale."""
-        model, engine = self.model, self.engine
+        model: Any = self.model
+        engine = self.engine
         if not engine.controls:
             return {}
         chosen: dict[str, Any] = {"n_epochs": engine.settings.epochs}
@@ -262,7 +238,7 @@ def _marks(model: Any) -> tuple[int, list[int]]:
     return model._n_updates, [parameter._version for parameter in model.policy.parameters()]
 
 
-def _weights(model: Any) -> Weights[Any]:
+def _weights(model: Any) -> Weights:
     if hasattr(model.policy, "actor_state"):
         from adept.integrations.sbx import ActorWeights
 

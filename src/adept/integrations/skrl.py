@@ -17,14 +17,12 @@ from typing import Any
 
 from adept.engine import PREFIX, Engine
 from adept.hindsight.estimates import time_groups
-from adept.hindsight.evaluation import CriticRows, Rows, explained_variance
-from adept.hindsight.weights import ModuleWeights
+from adept.hindsight.evaluation import Rows, explained_variance
 from adept.integrations import contract
 from adept.rules import Settings
 
 contract.require_framework("skrl", package="skrl", at_least="2.1", below="2.2", extra="skrl")
 
-import torch  # noqa: E402
 from skrl import config  # noqa: E402
 from skrl.agents.torch.ppo import PPO, PPO_RNN  # noqa: E402
 from skrl.agents.torch.rpo import RPO, RPO_RNN  # noqa: E402
@@ -57,9 +55,8 @@ def attach(agent: Any, scheduler: Any = None, *, verbose: int = 1, **options: An
             "this run is distributed, and every rank would make its own choice; skrl agents are scheduled in "
             "single-process runs: start it without torchrun"
         )
-    if "adept" in agent.checkpoint_modules:
-        raise ValueError("this agent has a scheduler already, one is allowed; build a new agent")
-    agent.adept = _Attached(agent, Engine(scheduler, **{"host": "skrl", **options}), verbose)
+    contract.refuse_second(agent, "agent")
+    agent.adept = _Attached(agent, Engine(scheduler, host="skrl", **options), verbose)
     return agent
 
 
@@ -83,10 +80,8 @@ class _Attached(contract.Adapter):
         self._minibatches = _Minibatches()
         self._perturbed = isinstance(agent, RPO)
         recurrent = isinstance(agent, PPO_RNN | RPO_RNN)
-        own = [] if recurrent else contract.own_parameters(agent.value, agent.policy)
-        self._has_own_critic = bool(own)
-        weights = ModuleWeights(torch.nn.ModuleList([agent.policy, agent.value] if own else [agent.policy]))
-        super().__init__(engine, verbose, weights)
+        weights, own = contract.actor_and_critic(agent.policy, None if recurrent else agent.value)
+        super().__init__(engine, verbose, weights, own)
         self._lr_scale = contract.LRScale(agent.optimizer, critic_params=own)
         rate = contract.learning_rate(agent.optimizer)
         engine.attach(agent.cfg.learning_epochs, None if recurrent else weights, rate)
@@ -137,10 +132,6 @@ class _Attached(contract.Adapter):
         def values() -> Any:
             return passed(agent.value, "value")[0].flatten()
 
-        critic = None
-        if self._has_own_critic:  # in the units of the network, which a value preprocessor changes with every rollout
-            now = self.present(values)
-            critic = CriticRows(values, now, returns.flatten() - now)
         return Rows(
             log_probs,
             advantages.flatten(),
@@ -148,7 +139,8 @@ class _Attached(contract.Adapter):
             # RPO's stored log-probabilities have another perturbation; passes of an evaluation have one and the same.
             None if self._perturbed else deployed.flatten(),
             explained,
-            critic,
+            # In the units of the network, which a value preprocessor changes with every rollout.
+            self.critic_rows(values, returns.flatten()),
         )
 
     def sample(self, *args: Any, **kwargs: Any) -> Any:

@@ -14,8 +14,7 @@ from typing import Any
 
 from adept.engine import PREFIX, Engine
 from adept.hindsight.estimates import time_groups
-from adept.hindsight.evaluation import CriticRows, Rows, explained_variance
-from adept.hindsight.weights import ModuleWeights
+from adept.hindsight.evaluation import Rows, explained_variance
 from adept.integrations import contract
 
 contract.require_framework("tianshou", package="tianshou", at_least="2.0", below="2.1", extra="tianshou")
@@ -44,9 +43,8 @@ def attach(algorithm: PPO, scheduler: Any = None, *, verbose: int = 1, **options
             f"got {type(algorithm).__name__}, whose updates are not made to be repeated; only PPO's are: build a "
             "tianshou.algorithm.PPO (inside a wrapper algorithm, attach to the wrapped one)"
         )
-    if hasattr(algorithm, "adept"):
-        raise ValueError("this algorithm has a scheduler already, one is allowed; build a new algorithm")
-    attached = _Attached(algorithm, Engine(scheduler, **{"host": "tianshou", **options}), verbose)
+    contract.refuse_second(algorithm, "algorithm")
+    attached = _Attached(algorithm, Engine(scheduler, host="tianshou", **options), verbose)
     if attached.engine.controls:
         algorithm.adept = attached
     else:
@@ -81,10 +79,8 @@ class _Attached(contract.Adapter, torch.nn.Module):
     def __init__(self, algorithm: PPO, engine: Engine, verbose: int) -> None:
         torch.nn.Module.__init__(self)
         self._owner = (algorithm,)  # in a tuple, or PPO would become a submodule of its own submodule
-        own = contract.own_parameters(algorithm.critic, algorithm.policy)
-        self._has_own_critic = bool(own)
-        evaluated = torch.nn.ModuleList([algorithm.policy, algorithm.critic] if own else [algorithm.policy])
-        contract.Adapter.__init__(self, engine, verbose, ModuleWeights(evaluated))
+        weights, own = contract.actor_and_critic(algorithm.policy, algorithm.critic)
+        contract.Adapter.__init__(self, engine, verbose, weights, own)
         self._lr_scale = contract.LRScale(algorithm.optim._optim, critic_params=own)
         self._reward: float | None = None
         self._loaded: dict[str, Any] | None = None
@@ -134,14 +130,12 @@ class _Attached(contract.Adapter, torch.nn.Module):
             minibatches = part.split(algorithm.max_batchsize, shuffle=False, merge_last=True)
             return torch.cat([numbers(each) for each in minibatches]).flatten()
 
-        policy, critic, critic_rows = algorithm.policy, algorithm.critic, None
+        policy, critic = algorithm.policy, algorithm.critic
         log_probs = partial(passed, policy, lambda each: policy(each).dist.log_prob(each.act))
-        # Tianshou computes log-probabilities and values in the mode of training.
+        # Tianshou computes log-probabilities and values in the mode of training; values in the units of the network.
         deployed = self.present(log_probs) if contract.acts_otherwise(policy) else part.logp_old.flatten()
-        if self._has_own_critic:  # in the units of the network
-            values = partial(passed, critic, lambda each: critic(each.obs))
-            now = self.present(values) if contract.acts_otherwise(critic) else part.v_s
-            critic_rows = CriticRows(values, now, part.returns - now)
+        now = None if contract.acts_otherwise(critic) else part.v_s
+        critic_rows = self.critic_rows(partial(passed, critic, lambda each: critic(each.obs)), part.returns, now)
         explained = explained_variance(batch.v_s, batch.returns)
         return Rows(log_probs, part.adv.flatten(), time_groups(len(batch), 1)[chosen], deployed, explained, critic_rows)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from adept.engine import PREFIX, Engine
 from adept.hindsight.estimates import time_groups
-from adept.hindsight.evaluation import CriticRows, Rows, explained_variance
+from adept.hindsight.evaluation import Rows, explained_variance
 from adept.hindsight.weights import ModuleWeights
 from adept.integrations import contract
 
@@ -57,9 +57,8 @@ def attach(trainer: Trainer, scheduler: Any = None, *, verbose: int = 1, **optio
             "this trainer has no optimizer of its own, whose steps could be counted and scaled; one is needed: build "
             "Trainer(optimizer=…) instead of registering an OptimizerHook or a stepper with its own"
         )
-    if PREFIX in trainer._modules:
-        raise ValueError("this trainer has a scheduler already, one is allowed; build a new trainer")
-    trainer.adept = _Attached(trainer, Engine(scheduler, **{"host": "torchrl", **options}), verbose)
+    contract.refuse_second(trainer, "trainer")
+    trainer.adept = _Attached(trainer, Engine(scheduler, host="torchrl", **options), verbose)
     return trainer
 
 
@@ -76,11 +75,11 @@ class _Attached(contract.Adapter):
     """Stand before the trainer's optimisation of a batch, among its modules and behind its hooks."""
 
     def __init__(self, trainer: Trainer, engine: Engine, verbose: int) -> None:
-        self._trainer, self._critic = trainer, _critic_parameters(trainer.loss_module)
+        self._trainer, own = trainer, _critic_parameters(trainer.loss_module)
         self._epochs_done, self._stopped = 0, False
         self._numbers: dict[str, float] = {}
-        self._lr_scale = contract.LRScale(trainer.optimizer, critic_params=self._critic)
-        super().__init__(engine, verbose, ModuleWeights(trainer.loss_module))
+        self._lr_scale = contract.LRScale(trainer.optimizer, critic_params=own)
+        super().__init__(engine, verbose, ModuleWeights(trainer.loss_module), own)
         engine.attach(trainer.num_epochs, self._weights, contract.learning_rate(trainer.optimizer))
         trainer.register_module(PREFIX, self)
         trainer.register_op("post_epoch", self._count)
@@ -160,9 +159,8 @@ class _Attached(contract.Adapter):
         if not isinstance(stored, torch.Tensor):  # of several parts of an action, or none
             stored = self.present(log_probs)
         explained = explained_variance(estimated.get(keys.value), estimated.get(keys.value_target))
-        critic = None
-        if self._critic and len(now) == len(advantages):  # not where a value serves many rows
-            critic = CriticRows(lambda: self._critic_values(part), now, returns - now)
+        one_each = len(now) == len(advantages)  # not where a value serves several rows
+        critic = self.critic_rows(lambda: self._critic_values(part), returns, now) if one_each else None
         return Rows(log_probs, advantages, groups, stored.flatten(), explained, critic)
 
     def _critic_values(self, part: Any) -> Any:

@@ -60,9 +60,8 @@ def attach(trainer: Any, scheduler: Any = None, *, verbose: int = 1, rows: int =
             f"got {type(trainer).__name__}, which does not reuse generations; GRPOTrainer and RLOOTrainer of trl do: "
             "build one of these"
         )
-    if PREFIX in vars(trainer):
-        raise ValueError("this trainer has a scheduler already, one is allowed; build a new trainer")
-    engine = Engine(scheduler, rows=rows, **{"host": "trl", **options})
+    contract.refuse_second(trainer, "trainer")
+    engine = Engine(scheduler, rows=rows, host="trl", **options)
     _check_parameters(trainer)
     weights = ModuleWeights(trainer.accelerator.unwrap_model(trainer.model), host_copy=True)
     engine.attach(trainer.num_iterations, weights, trainer.args.learning_rate)

@@ -39,11 +39,11 @@ class Host:
 
     def _watch(self):
         engine = self.engine
-        step, finished = engine.step, engine.finished
+        begin, finished = engine.begin, engine.finished
 
-        def stepped(*args, **kwargs):
+        def begun(*args, **kwargs):
             self.rates.append([])
-            settings = step(*args, **kwargs)
+            settings = begin(*args, **kwargs)
             self.feedback.append(engine.feedback)
             rows = args[0] if args else kwargs.get("rows")
             self.evaluated.append(0 if rows is None else int(np.prod(np.shape(rows.advantages))))
@@ -53,7 +53,7 @@ class Host:
             finished(*args, **kwargs)
             self.held.append(self.copies())
 
-        engine.step, engine.finished = stepped, ended
+        engine.begin, engine.finished = begun, ended
 
     def _note_rate(self, optimizer, *_):
         self.rates[-1].append(float(optimizer.param_groups[0]["lr"]))
@@ -69,7 +69,7 @@ class Host:
     def copies(self):
         """Return how many copies of what is evaluated the engine holds."""
         evaluator = self.engine._evaluator
-        if evaluator is None or evaluator.start is None:
+        if evaluator.start is None:
             return 0
         sizes = [sum(each.numel() for _, each in copy) for copy in (evaluator.start, *evaluator.marked.values())]
         return sum(sizes) / sizes[0]
