@@ -397,23 +397,20 @@ class Scripted(Rule):
 
     needs_slope: ClassVar[bool] = True
     critic: ClassVar[float | None] = None
+    saved: ClassVar[tuple[str, ...]] = ("steps",)
 
     def __init__(self, epochs: int, *, seed: int = 0) -> None:
         super().__init__(epochs, seed=seed)
         self.seen: list[Feedback | None] = []
+        self._steps = 0
 
     def step(self, feedback: Feedback | None) -> Settings:
         self.seen.append(feedback)
-        return Settings(self.epochs - len(self.seen), 1.0 + len(self.seen), self.critic)
+        self._steps += 1
+        return Settings(self.epochs - self._steps, 1.0 + self._steps, self.critic)
 
     def stops(self, kl: float) -> bool:
         return kl > 0.5
-
-    def _state(self) -> dict[str, Any]:
-        return {"steps": len(self.seen)}
-
-    def _restore(self, state: Any) -> None:
-        self.seen = [None] * state["steps"]
 
 
 @pytest.fixture

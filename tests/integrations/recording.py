@@ -42,11 +42,12 @@ class Scripted(Rule):
     """Returns the settings it was given, one after the other and from the start again, and keeps the feedback."""
 
     needs_slope = True
+    saved = ("made",)
 
     def __init__(self, settings, kl_stop=None):
         super().__init__(1)
         self.settings, self.kl_stop = [Settings(*each) for each in settings], kl_stop
-        self.feedback = []
+        self.feedback, self._made = [], 0
 
     @property
     def options(self):
@@ -57,13 +58,8 @@ class Scripted(Rule):
 
     def step(self, feedback):
         self.feedback.append(feedback)
-        return self.settings[(len(self.feedback) - 1) % len(self.settings)]
-
-    def _state(self):
-        return {"made": len(self.feedback)}
-
-    def _restore(self, state):
-        self.feedback = [None] * state["made"]
+        self._made += 1
+        return self.settings[(self._made - 1) % len(self.settings)]
 
 
 class Counting(gymnasium.Env):

@@ -79,8 +79,9 @@ def test_what_happened_between_two_learns_counts():
     model.learn(2 * ROLLOUT, first)
     model.learn(ROLLOUT, AdeptCallback(Scripted([(2, 1.0)]), verbose=0), reset_num_timesteps=False)
     model.learn(2 * ROLLOUT, first, reset_num_timesteps=False)
-    # Its own two rollouts and the other's, as saved, then two more: the first follows an update that was not seen.
-    assert [each is None for each in scripted.feedback] == [True, True, True, True, False]
+    # Its own two rollouts, then two more: the first of these follows an update that was not seen.
+    assert [each is None for each in scripted.feedback] == [True, False, True, False]
+    assert scripted.state_dict()["state"] == {"made": 5}, "the state that the other saved goes on"
 
 
 @pytest.mark.parametrize("given", [[3, 1, 2], "round-robin", {"name": "thompson", "arms": [3, 1]}], ids=str)

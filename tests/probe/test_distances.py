@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ class Wanderer(Rule):
     """An early rule without a leak: it adds up noise."""
 
     needs_slope = True
+    saved = ("x",)
     _x = 0.0
 
     def step(self, feedback: Feedback | None) -> Settings:
@@ -24,12 +24,6 @@ class Wanderer(Rule):
             assert feedback.slope.known
             self._x += 0.3 * math.tanh(feedback.slope.z / 2)
         return Settings(self.epochs, math.exp(self._x))
-
-    def _state(self) -> dict[str, Any]:
-        return {"x": self._x}
-
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        self._x = state["x"]
 
 
 def test_a_run_is_inside_only_if_it_never_left_the_band():

@@ -141,8 +141,8 @@ class Rule:
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that the future settings depend on, as JSON-safe values."""
-        known = {"rule": type(self).__name__, "epochs": self.epochs, "options": dict(self.options)}
-        return {**known, "state": self._state()}
+        state = {name: copy.deepcopy(getattr(self, f"_{name}")) for name in self.saved}
+        return {"rule": type(self).__name__, "epochs": self.epochs, "options": dict(self.options), "state": state}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state; on one of another rule or version, raise `ValueError` and change nothing."""
@@ -158,16 +158,8 @@ class Rule:
                 f"cannot load this state into {self!r}: {error}; nothing was changed, load what `state_dict` of the "
                 "same rule, with the same epochs and options, returned"
             ) from error
-        self._restore(state["state"])
-
-    def _state(self) -> dict[str, Any]:
-        """Return the rule's own state, JSON-safe, under the same keys at all times."""
-        return copy.deepcopy({name: getattr(self, f"_{name}") for name in self.saved})
-
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        """Set the rule's own state from what `_state` returned."""
         for name in self.saved:
-            setattr(self, f"_{name}", copy.deepcopy(state[name]))
+            setattr(self, f"_{name}", copy.deepcopy(state["state"][name]))
 
     def __repr__(self) -> str:
         options = "".join(f", {name}={value!r}" for name, value in self.options.items())
