@@ -223,30 +223,6 @@ def test_a_rule_that_does_not_depend_on_the_hosts_epochs_outlives_a_change_of_th
     assert depends.rule.scheduler.arms == (6, 3, 1)
 
 
-def test_another_run_starts_from_nothing():
-    for given in (None, "kl-rate", [3, 1]):
-        policy, engine = monitored(given)
-        for seed in range(3):
-            engine.begin(reward=float(seed) if engine.rule.needs_reward else None, rows=policy.rows(seed))
-            policy.update(engine, engine.settings.epochs)
-        engine.restart()
-        engine.attach(3, ModuleWeights(policy))
-        assert engine.state_dict() == monitored(given)[1].state_dict()
-        assert not engine.wants_rows
-        assert engine.metrics() == {} or given is not None
-        assert engine.advice().whole.updates == 0
-        assert engine.begin(reward=1.0).epochs == 3, "nobody is credited"
-
-
-def test_an_object_that_chose_for_another_run_is_refused():
-    engine = monitored(UCB([3, 1]))[1]
-    engine.restart()  # it chose nothing yet
-    engine.begin(reward=None)
-    with pytest.raises(ValueError, match=r"UCB\(\[3, 1\].*has chosen for another model.*a new one for each model"):
-        engine.restart()
-    engine.restart(loads=True)  # the state of the other run is about to take the place of this one's
-
-
 class Broken(RuntimeError):
     """Of a policy that cannot be judged."""
 
@@ -285,11 +261,6 @@ def test_an_error_in_an_evaluation_ends_the_evaluation_and_not_the_training():
     assert str(engine.advice()) == (
         "Only 1 update was judged: too few to say anything. Evaluation stopped at update 2: Broken: no such method."
     )
-    engine.restart()
-    engine.attach(3, ModuleWeights(policy))
-    assert "stopped" not in str(engine.advice()), "the next run is judged again"
-    engine.begin()
-    assert engine.wants_rows
 
 
 def test_errors_of_every_part_of_evaluation_are_kept_from_the_host(monkeypatch):

@@ -77,7 +77,9 @@ class Engine:
         host: str = "own-loop",
         pool: Callable[[Feedback | None], Feedback | None] | None = None,
     ) -> None:
-        self._given, self._is_object = given, isinstance(given, Scheduler | Rule)
+        self._given = given
+        self.is_object = isinstance(given, Scheduler | Rule)
+        """whether the rule came as an object, which is not built again"""
         self.controls = given is not None
         """whether a rule sets updates; without one they stay the host's"""
         self.monitor, self._host, self._pool, self._seed = monitor, host, pool, seed
@@ -89,22 +91,6 @@ class Engine:
         self._fresh: dict[str, Any] = {}
         """state of the rule when it was built"""
         self._build(1)  # what is wrong with it is said now; the host's epochs come later
-        self.restart()
-
-    def restart(self, *, loads: bool = False) -> None:
-        """Start a run, in which nothing of the last one counts; `attach` comes next.
-
-        A rule given as data is built again. An object that chose already is refused, unless a saved state is about to
-        take the place of its own (`loads`).
-        """
-        if not self._is_object:
-            self._fresh = {}
-            self._build(1)
-        elif not loads and self.rule.state_dict() != self._fresh:
-            raise ValueError(
-                f"{self.rule!r} has chosen for another model, and would be credited with this one's return; an "
-                "object serves one model: build a new one for each model, or give it as data, such as 'ucb'"
-            )
         self.epochs = 0
         """the host's own epochs per update, as it last told them"""
         self.settings = Settings(1)
@@ -136,7 +122,7 @@ class Engine:
         """Meet the host: its own epochs per update, the parameters to evaluate, and its learning rate, where known."""
         if epochs != self.epochs:
             self.epochs, self.settings = epochs, Settings(epochs)
-            if not self._is_object:
+            if not self.is_object:
                 self._build(epochs)
         if not self.updates and learning_rate is not None:
             self.rule.begin(learning_rate)
@@ -155,7 +141,7 @@ class Engine:
     @property
     def waits(self) -> bool:
         """Whether the rule may depend on the host's epochs, which are not known yet."""
-        return self.controls and not self._is_object and not self.epochs
+        return self.controls and not self.is_object and not self.epochs
 
     @property
     def needs_evaluation(self) -> bool:

@@ -184,7 +184,7 @@ class Oracle:
 
     def __init__(self, host):
         self._host, self._begin = host, host.engine.begin
-        self._start, self._epochs, self._count = None, [], 0
+        self._start, self.epochs, self._count = None, [], 0
         self.found = []
         self._critic = host.critic and Lag(host.critic, host.values, host.returns)
         host.engine.begin = self.begin
@@ -193,7 +193,7 @@ class Oracle:
     def _after(self, *_):
         self._count += 1
         if self._count % self._host.minibatches == 0:
-            self._epochs.append(self._host.take())
+            self.epochs.append(self._host.take())
 
     def _at(self, values):
         own = self._host.take()
@@ -207,14 +207,16 @@ class Oracle:
         end = self._host.take()
         if self._start is not None:
             advantages = _flat(self._host.advantages())
-            ends = [[a + share * (b - a) for a, b in zip(self._start, end, strict=True)] for share in (1.25, 0.75)]
+            *ends, twice = (
+                [a + share * (b - a) for a, b in zip(self._start, end, strict=True)] for share in (1.25, 0.75, 2.0)
+            )
             deployed, before = self._at(end), self._at(self._start)
-            marked = [self._epochs[epoch - 1] for epoch in marked_epochs((len(self._epochs),))[:-1]]
-            gains = [gain_by_hand(self._at(place), before, deployed, advantages) for place in (*marked, end)]
+            marked = [self.epochs[epoch - 1] for epoch in marked_epochs((len(self.epochs),))[:-1]]
+            gains = [gain_by_hand(self._at(place), before, deployed, advantages) for place in (twice, *marked, end)]
             self.found.append([slope_by_hand(*map(self._at, ends), advantages), *gains])
         if self._critic:
             self._critic.step()
-        self._start, self._epochs, self._count = end, [], 0
+        self._start, self.epochs, self._count = end, [], 0
         return self._begin(*args, **kwargs)
 
     def assert_evaluations(self):
@@ -226,7 +228,8 @@ class Oracle:
             epochs = sorted(evaluation.gain_by_epoch)
             assert epochs == list(marked_epochs((self._host.epochs,)))
             assert evaluation.gain_by_epoch[epochs[-1]] == evaluation.update_gain
-            judged = [evaluation.slope, *(evaluation.gain_by_epoch[epoch] for epoch in epochs)]
+            gains = [evaluation.gain_by_length[2.0], *(evaluation.gain_by_epoch[epoch] for epoch in epochs)]
+            judged = [evaluation.slope, *gains]
             np.testing.assert_allclose([each.value for each in judged], expected, rtol=2e-3, atol=2e-6)
         assert max(abs(values[0]) for values in self.found) > 1e-3, "a slope that says something"
         if self._critic:

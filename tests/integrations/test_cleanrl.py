@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from recording import Scripted, gain_by_hand, slope_by_hand
+from hosts.base import Host
+from recording import Oracle, Scripted
 
 import adept
 from adept.report.importing import import_logs, read_scalars
@@ -63,73 +64,65 @@ def logged_numbers():
     return found
 
 
-def log_probs_by_hand(agent, place, observations, actions):
-    """Return those of a rollout as (steps, environments), with an agent's own layers and a density written out."""
-    own = {name: value.clone() for name, value in agent.state_dict().items()}
-    agent.load_state_dict(place)
-    with torch.no_grad():
-        outputs = agent.actor(observations)
-        if agent.actor_logstd is None:
-            found = torch.log_softmax(outputs, -1).gather(-1, actions.long()[..., None])[..., 0]
-        else:
+class Script(Host):
+    """The script for the oracle: its agent, and the tensors of its rollout, which `step` is called with."""
+
+    epochs, variant = 4, "script"
+
+    def __init__(self, engine, policy):
+        self.engine, self.policy, self.feedback, self.actions = engine, policy, [], []
+        self.oracle = Oracle(self)
+
+    def after_steps(self, function):
+        """The script itself tells when an epoch ended."""
+
+    def advantages(self):
+        return self.tensors["advantages"]
+
+    def log_probs(self):
+        """With the agent's own layers and a density written out."""
+        agent, actions = self.policy, self.tensors["actions"]
+        with torch.no_grad():
+            outputs = agent.actor(self.tensors["obs"])
+            if agent.actor_logstd is None:
+                return torch.log_softmax(outputs, -1).gather(-1, actions.long()[..., None])
             deviation = agent.actor_logstd.exp()
             distance = (actions - outputs) / deviation
-            found = (-(distance**2) / 2 - deviation.log() - math.log(2 * math.pi) / 2).sum(-1)
-    agent.load_state_dict(own)
-    return found.numpy()
+            return (-(distance**2) / 2 - deviation.log() - math.log(2 * math.pi) / 2).sum(-1)
 
 
 class Monitored(adept.Hindsight):
-    """Judges gains, too, of every update, and works out beside them what they should be, from the script's tensors."""
+    """Judges gains, too, of every update, beside the oracle."""
 
     def __init__(self, policy, *args, **options):
         super().__init__(policy, *args, **{**options, "gains_every": 1})
-        self.policy, self.after_epochs, self.start, self.expected = policy, [], None, []
-        self.actions = []
-
-    def _taken(self):
-        return {name: value.clone() for name, value in self.policy.state_dict().items()}
+        self.script = Script(self, policy)
 
     def mark(self, epoch):
         super().mark(epoch)
-        self.after_epochs.append(self._taken())
+        self.script.oracle.epochs.append(self.script.take())
 
     def step(self, *args, **kwargs):
-        script, end = sys._getframe(1).f_globals, self._taken()
-        obs, actions, advantages = (script[name] for name in ("obs", "actions", "advantages"))
-        self.actions.append(actions.clone())
-
-        def at(place):
-            return log_probs_by_hand(self.policy, place, obs, actions)
-
-        if self.start is not None:
-            *ends, twice = ({n: self.start[n] + a * (end[n] - self.start[n]) for n in end} for a in (1.25, 0.75, 2.0))
-            places = (self.after_epochs[0], self.after_epochs[1], self.after_epochs[3], twice)
-            gains = [gain_by_hand(at(place), at(self.start), at(end), advantages) for place in places]
-            self.expected.append((slope_by_hand(*map(at, ends), advantages), gains))
-        self.start, self.after_epochs = end, []
+        self.script.tensors = sys._getframe(1).f_globals
+        self.script.actions.append(self.script.tensors["actions"].clone())
         chosen = super().step(*args, **kwargs)
-        if self.feedback is not None:
-            assert self.feedback.slope.value == pytest.approx(self.expected[-1][0], rel=1e-3, abs=1e-6)
-            self.expected[-1] += (self.feedback.slope.z,)
+        self.script.feedback.append(self.feedback)
         return chosen
 
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "Pendulum-v1"])
 def test_slope_and_gains_in_the_log_are_those_of_an_independent_computation(run, patched, monkeypatch, task):
     monkeypatch.setattr(adept, "Hindsight", Monitored)
-    monitored = run(patched, "--env-id", task, "--learning-rate", "0.003")["hindsight"]
-    assert len(monitored.expected) == ITERATIONS - 1
-    assert max(abs(slope) for slope, _, _ in monitored.expected) > 1e-3, "a slope that says something"
-    whole = [bool((actions == actions.round()).all()) for actions in monitored.actions]
+    script = run(patched, "--env-id", task, "--learning-rate", "0.003")["hindsight"].script
+    script.oracle.assert_evaluations()
+    whole = [bool((actions == actions.round()).all()) for actions in script.actions]
     assert whole == [task == "CartPole-v1"] * ITERATIONS, "continuous actions are not whole numbers"
     logged = logged_numbers()
-    assert logged["adept/slope_z"] == pytest.approx([z for _, _, z in monitored.expected])
+    assert logged["adept/slope_z"] == pytest.approx([feedback.slope.z for feedback in script.feedback[1:]])
     assert logged["adept/epochs"] == logged["adept/epochs_done"] == [4] * ITERATIONS
-    by_place = [gains for _, gains, _ in monitored.expected]
-    names = [*(f"gain/{epoch}" for epoch in (1, 2, 4)), "gain/x2"]
-    for name, gains in zip(names, zip(*by_place, strict=True), strict=True):
-        assert logged[f"adept/{name}"] == pytest.approx(gains, rel=2e-3, abs=2e-6)
+    names = ["slope", "gain/x2", *(f"gain/{epoch}" for epoch in (1, 2, 4))]
+    for name, values in zip(names, zip(*script.oracle.found, strict=True), strict=True):
+        assert logged[f"adept/{name}"] == pytest.approx(values, rel=2e-3, abs=2e-6)
     assert logged["adept/update_gain"] == logged["adept/gain/4"]
     assert len(logged["adept/update_kl"]) == ITERATIONS - 1
 

@@ -43,9 +43,9 @@ def attach(config: PPOConfig, scheduler: Any = None, *, verbose: int = 1, **opti
 
     docs/integrations.md lists what `scheduler` and `options` may be.
 
-    `advice(algorithm)` returns the advice; `algorithm.stop` prints it unless `verbose=0`. `num_epochs` is a
-    rule's starting point, and without effect with a bandit, whose reward is the mean value target over the rows
-    of the loss, of all trained modules and all learners. The state is part of every learner's. Results have
+    `advice(algorithm)` returns the advice; `algorithm.stop` prints it unless `verbose=0`. `num_epochs` is what a rule,
+    or a bandit without arms, starts from. The reward of bandits is the mean value target over the rows of the loss, of
+    all trained modules and all learners. The state is part of every learner's. Results have
     `learners/__all_modules__/adept/…`.
 
     With several learners the advice is that of the first one and its rows alone; logs and rules use the rows of all. An

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from adept.engine import MAX_ROWS, PREFIX, Engine
@@ -75,8 +76,8 @@ class AdeptCallback(contract.Adapter, BaseCallback):
         gains_every: int = GAINS_EVERY,
         rows: int = MAX_ROWS,
     ) -> None:
-        engine = Engine(scheduler, monitor=monitor, gains_every=gains_every, rows=rows, host="sb3")
-        contract.Adapter.__init__(self, engine, verbose)
+        self._make_engine = partial(Engine, scheduler, monitor=monitor, gains_every=gains_every, rows=rows, host="sb3")
+        contract.Adapter.__init__(self, self._make_engine(), verbose)
         BaseCallback.__init__(self, verbose)
         self._reward = reward
         self._trained: Any = None
@@ -109,7 +110,12 @@ class AdeptCallback(contract.Adapter, BaseCallback):
         model: Any = self.model
         state, goes_on = getattr(model, STATE, None), self._trained is model
         if self._trained is not None and not goes_on:
-            self.engine.restart(loads=bool(state))
+            if self.engine.is_object and self.engine.updates and not state:
+                raise ValueError(
+                    f"{self.rule!r} has chosen for another model, and would be credited with this one's return; an "
+                    "object serves one model: build a new one for each model, or give it as data, such as 'ucb'"
+                )
+            self.engine = self._make_engine()
         elif not goes_on or not self._was_last():
             self.engine.forget()
         self._carried_out = not (goes_on and self._waits)

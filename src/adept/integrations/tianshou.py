@@ -30,8 +30,8 @@ def attach(algorithm: PPO, scheduler: Any = None, *, verbose: int = 1, **options
     docs/integrations.md lists what `scheduler` and `options` may be.
 
     `algorithm.adept.advice()` returns the advice; `run_training` prints it at its end unless `verbose=0`.
-    `update_step_num_repetitions` of the trainer is a rule's starting point, and without effect with a bandit,
-    whose reward is the mean of `batch.returns`, with `return_scaling` undone. The state is part of
+    `update_step_num_repetitions` of the trainer is what a rule, or a bandit without arms, starts from. The reward of
+    bandits is the mean of `batch.returns`, with `return_scaling` undone. The state is part of
     `algorithm.state_dict()`; the trainer's logger gets `update/adept/…`. Call it once, before loading a checkpoint. An
     algorithm without ADEPT loads a checkpoint made with a rule or bandit after `del state["adept._extra_state"]`.
 
