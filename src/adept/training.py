@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
@@ -31,6 +31,8 @@ Record = dict[str, float]
 """One iteration as numbers by name, in a fixed order; NaN where there is nothing to say."""
 PARTS = ("collector", "learner", "engine")
 """Parts of a trainer that have a state of their own."""
+RATES = ("lr_scale", "critic_lr_scale", "learning_rate", "critic_learning_rate")
+"""Settings that follow the learning rate."""
 
 
 def train(config: Config, execution: Execution | None = None) -> Iterator[Record]:
@@ -42,28 +44,24 @@ def train(config: Config, execution: Execution | None = None) -> Iterator[Record
         trainer.close()
 
 
+@dataclass
 class Update:
     """The epochs of one update: all that were made, and those that still stand."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        """the settings, at the learning rate of the last epoch"""
-        self.made: list[Epoch] = []
-        self.kept: list[Epoch] = []
-        self.undone = False
-        """whether the guard undid the last epoch, and it was not tried again"""
+    settings: Settings
+    """at the learning rate of the last epoch"""
+    made: list[Epoch] = field(default_factory=list)
+    kept: list[Epoch] = field(default_factory=list)
+    undone: bool = False
+    """whether the guard undid the last epoch, and it was not tried again"""
 
     def again(self, factor: float, *, keep: int) -> None:
         """Drop all epochs but the first ones; the others are made again at another learning rate."""
         del self.kept[keep:]
-        self.undone, made = False, self.settings
-        own_scale, own_rate = made.critic_lr_scale, made.critic_learning_rate
+        self.undone = False
+        rates = {name: getattr(self.settings, name) for name in RATES}
         self.settings = replace(
-            made,
-            lr_scale=made.lr_scale * factor,
-            critic_lr_scale=None if own_scale is None else own_scale * factor,
-            learning_rate=made.learning_rate * factor,
-            critic_learning_rate=None if own_rate is None else own_rate * factor,
+            self.settings, **{name: rate * factor for name, rate in rates.items() if rate is not None}
         )
 
 
