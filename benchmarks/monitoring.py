@@ -62,10 +62,7 @@ class Timed:
         self._records = iter(self.trainer)
         self.spent = self.inside = 0.0
         engine = self.trainer.engine
-        places = [(engine, "_rows"), (engine, "_evaluate"), (engine, "mark")]
-        if engine._evaluator is not None:
-            places.append((engine._evaluator, "begin"))
-        for owner, name in places:
+        for owner, name in ((engine, "_rows"), (engine, "_evaluate"), (engine, "mark"), (engine._evaluator, "begin")):
             setattr(owner, name, self._counted(getattr(owner, name)))
         next(self._records)  # the first iteration warms up, and has no update to judge
         self.spent = self.inside = 0.0

@@ -137,11 +137,3 @@ def test_the_state_is_json_and_comes_back():
 
 def test_monitoring_never_stops_an_update():
     assert not adept.Hindsight(Softmax(), control=False).stops(9.0)
-
-
-def test_the_advice_names_no_command_line():
-    *_, hindsight = run(60, 0.02, control=False, gains_every=2)
-    said = str(hindsight.advice())
-    assert said.startswith("Updates move the policy by a KL of 8.1e-05; 0.005 to 0.03 is usual (mean slope z +6.")
-    assert said.endswith("Multiply the learning rate by 4, or use `Hindsight(policy)`.")
-    assert "--" not in said
