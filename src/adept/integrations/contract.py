@@ -60,40 +60,35 @@ class LRScale:
         self.settings = Settings(1)
         self.count = 0
         """steps that the optimiser made"""
-        self._scheduled: list[Any] = []
-        self._critic_params = tuple(critic_params)
-        self._critic_factor = 1.0
-        """how many times as far as the others the critic's parameters move in this step"""
-        self._critic_before: list[Any] = []
-        """the critic's parameters before the step, where it is lengthened"""
-        self._optimizer = optimizer
-        self._hooks = [
-            optimizer.register_step_pre_hook(self._before),
-            optimizer.register_step_post_hook(self._after),
-        ]
+        self._optimizer, self._critic_params = optimizer, tuple(critic_params)
+        self._scheduled: list[tuple[Any, Any]] = []
+        """groups of parameters with their scheduled rates, within a step"""
+        self._lengthened: list[tuple[Any, Any, float]] = []
+        """the critic's parameters, copies of them from before the step, and the factor on their step"""
+        self._hooks = [optimizer.register_step_pre_hook(self._before), optimizer.register_step_post_hook(self._after)]
 
     def _before(self, *_: Any) -> None:
         self._put_back()  # a step that broke off
-        settings, self._critic_before = self.settings, []
+        settings, self._lengthened = self.settings, []
         if self._critic_params and (scheduled := learning_rate(self._optimizer)) > 0:
-            self._critic_factor = settings.critic_rate(scheduled) / (scheduled * settings.lr_scale)
-            if self._critic_factor != 1.0:
-                self._critic_before = [parameter.detach().clone() for parameter in self._critic_params]
+            factor = settings.critic_rate(scheduled) / (scheduled * settings.lr_scale)
+            if factor != 1.0:
+                self._lengthened = [(each, each.detach().clone(), factor) for each in self._critic_params]
         if settings.lr_scale != 1.0:
-            self._scheduled = [group["lr"] for group in self._optimizer.param_groups]
-            for group in self._optimizer.param_groups:
-                group["lr"] = group["lr"] * settings.lr_scale
+            self._scheduled = [(group, group["lr"]) for group in self._optimizer.param_groups]
+            for group, rate in self._scheduled:
+                group["lr"] = rate * settings.lr_scale
 
     def _after(self, *_: Any) -> None:
         self.count += 1
         self._put_back()
-        for parameter, before in zip(self._critic_params, self._critic_before, strict=False):
-            parameter.data.sub_(before).mul_(self._critic_factor).add_(before)
-        self._critic_before = []
+        for parameter, before, factor in self._lengthened:
+            parameter.data.sub_(before).mul_(factor).add_(before)
+        self._lengthened = []
 
     def _put_back(self) -> None:
-        for group, scheduled in zip(self._optimizer.param_groups, self._scheduled, strict=False):
-            group["lr"] = scheduled
+        for group, rate in self._scheduled:
+            group["lr"] = rate
         self._scheduled = []
 
     def remove(self) -> None:
