@@ -63,7 +63,8 @@ class Runs:
         fixed = self.scores[self.methods.index(FIXED)][..., self.complete(FIXED)]
         best = np.nanmax(np.nanmean(fixed, -1), 0)
         base = self.untrained[:, None]
-        return (self.scores - base) / (best[:, None] - base)
+        normal: Array = (self.scores - base) / (best[:, None] - base)
+        return normal
 
     def complete(self, method: str) -> npt.NDArray[np.int64]:
         """Return the places of the seeds that a method has for every start and task."""
@@ -140,8 +141,8 @@ def interval(
     tasks, seeds = table.shape
     drawn = []
     for _ in range(resamples):
-        rows = rng.integers(tasks, size=tasks) if tasks_too else np.arange(tasks)
-        drawn.append(measure(table[rows[:, None], rng.integers(seeds, size=(tasks, seeds))]))
+        rows = rng.integers(tasks, size=(tasks, 1)) if tasks_too else np.arange(tasks)[:, None]
+        drawn.append(measure(table[rows, rng.integers(seeds, size=(tasks, seeds))]))
     low, high = np.quantile(drawn, [0.025, 0.975])
     return float(low), float(high)
 
@@ -332,7 +333,7 @@ def rows_of(runs: Runs) -> list[Sequence[str]]:
 
 def named(results: StudyResults) -> dict[str, str]:
     """Return the labels of methods and starts by their names."""
-    labels = {}
+    labels: dict[str, str] = {}
     for method in results.study.methods:
         (name, start), (label, of_start) = method.name.rsplit(".", 1), method.label.rsplit(", ", 1)
         labels |= {name: label, start: of_start}
