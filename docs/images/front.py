@@ -21,7 +21,7 @@ BANDITS = {
 STARTS = {"div30": "÷ 30", "div10": "÷ 10", "div3": "÷ 3", "x1": "preset", "x3": "× 3", "x10": "× 10", "x30": "× 30"}
 METHODS = {
     "fixed": ("fixed learning rate", "#777777", "o"),
-    "kl-minibatch-0.01": ("KL rule of rsl_rl", "#cc79a7", "^"),
+    "kl-minibatch-0.02": ("KL rule of rsl_rl (0.02)", "#cc79a7", "^"),
     "hindsight-compute": ("hindsight (compute)", "#009e73", "s"),
     "hindsight-samples": ("hindsight (samples)", "#0072b2", "D"),
 }
