@@ -27,6 +27,8 @@ SHEET = Path(__file__).parent / "assets" / "figures.mplstyle"
 STYLE = matplotlib.rc_params_from_file(SHEET, use_default_template=False)
 SOFT, FRAME, GRID = (str(STYLE[key]) for key in ("axes.labelcolor", "axes.edgecolor", "grid.color"))
 WIDTH = 7.6
+LEGEND_LINES = 8
+"""Lines of a legend that a figure has room for."""
 
 
 @contextlib.contextmanager
@@ -141,11 +143,16 @@ def panel_figure(
 
 
 def legend(figure: Figure, columns: int = 4) -> None:
-    """Put one legend above all panels: that of the panel with the most labels."""
+    """Put one legend above all panels: that of the panel with the most labels. A long one makes the figure higher."""
     found = [axes.get_legend_handles_labels() for axes in figure.axes]
     handles, labels = max(found, key=lambda entry: len(entry[1]))
-    figure.legend(handles, labels, loc="outside upper left", ncols=min(columns, len(labels)), fontsize=8,
-                  handlelength=2.6, columnspacing=1.4)  # fmt: skip
+    columns = min(columns, len(labels))
+    length = -(-len(labels) // columns)
+    lines = max(sum(1 + label.count("\n") for label in labels[at : at + length])
+                for at in range(0, len(labels), length))  # fmt: skip
+    figure.set_figheight(figure.get_figheight() + 0.15 * max(0, lines - LEGEND_LINES))
+    figure.legend(handles, labels, loc="outside upper left", ncols=columns, fontsize=8, handlelength=2.6,
+                  columnspacing=1.4)  # fmt: skip
 
 
 def step_axis(axes: Axes, label: str | None = "environment steps") -> None:
