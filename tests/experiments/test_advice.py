@@ -47,7 +47,8 @@ def test_the_declaration_is_of_twenty_settings_on_tasks_that_set_no_threshold():
 
 
 @pytest.mark.slow
-def test_the_runner_makes_what_is_missing_and_the_table_follows(tmp_path, capsys):
+def test_the_runner_makes_what_is_missing_and_the_table_follows(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(followed, "return_without_learning", lambda config: 5.0 + config.seed)
     (tmp_path / "tiny.toml").write_text(TINY)
     declared = followed.load(tmp_path / "tiny.toml")
     followed.run(declared, tmp_path)
@@ -69,13 +70,17 @@ def test_the_runner_makes_what_is_missing_and_the_table_follows(tmp_path, capsys
     assert found.epochs == 1
     scores = {turn: [read(tmp_path / f"{cell.name}-{turn}-{seed}.csv.gz") for seed in (1, 2)] for turn in TURNS}
     means = [np.mean([np.trapezoid(run["score"], run["step"]) / 576 for run in runs]) for runs in scores.values()]
-    ((env, untrained),) = followed.untrained_scores(declared, tmp_path).items()
-    assert env == "gymnasium/CartPole-v1"
-    assert 15 < untrained < 30, "a random policy balances the pole for 22 steps or so"
+    assert (tmp_path / "untrained.csv").read_text() == "env,without_learning\ngymnasium/CartPole-v1,6.5\n"
     assert (found.first, found.second) == pytest.approx(means)
-    assert found.progress == pytest.approx((means[1] - means[0]) / (max(means) - untrained))
+    assert found.progress == pytest.approx((means[1] - means[0]) / (max(means) - 6.5))
     assert f"| {cell.name} | better | low kl: learning rate ×" in followed.table(declared, tmp_path)
     assert "of 1 settings (1 declared, 2 seeds each)" in followed.table(declared, tmp_path)
+    (tmp_path / "untrained.csv").write_text("env,without_learning\ngymnasium/CartPole-v1,500\n")
+    lost = followed.outcome(declared, tmp_path, cell)
+    assert lost is not None
+    assert math.isnan(lost.progress), "neither setting scores more than a policy that does not learn"
+    assert not lost.right
+    assert "| none |" in followed.table(declared, tmp_path)
 
 
 @pytest.mark.parametrize(
