@@ -128,8 +128,8 @@ def decisions(pen: Pen) -> Iterator[Drawing]:
                                edgecolor="white", linewidth=0.5)  # fmt: skip
                 rows += [{"place": place, "method": method, "progress": progress, "epochs": arm, "share": share}
                          for arm, share in zip(numbers, shares, strict=True)]  # fmt: skip
-            axes.set(xlim=(0, 100), ylim=(0, 100), xticks=(0, 50, 100), yticks=(0, 50, 100))
             axes.grid(visible=False)
+    grid[0][0].set(xlim=(0, 100), ylim=(0, 100), xticks=(0, 50, 100), yticks=(0, 50, 100))  # shared by all
     for row, name in zip(grid, down, strict=True):
         row[0].set_ylabel(wrapped(name, 20), fontsize=7.5)
     for axes, name in zip(grid[0], across, strict=True):
