@@ -108,6 +108,9 @@ def test_the_figure_has_a_curve_per_method_and_its_numbers_beside_it(folder, ana
     assert [float(row["score"]) for row in rows] == pytest.approx(scores, rel=1e-5)
     assert [point["score"][0] for point in facts["axis"]] == pytest.approx(scores, rel=1e-5)
     page = files["report.html"].decode()
+    chosen = list(csv.DictReader(io.StringIO(files["figures/decisions.csv"].decode())))
+    assert {row["method"] for row in chosen} == {"ucb.usual"}, "a panel for each value would be too many"
+    assert "Of the study&#x27;s axis only × 1 is drawn." in page
     assert page.index('class="headline"') < page.index("Score over the study") < page.index('<section id="methods">')
 
 

@@ -105,8 +105,10 @@ def slope_and_lr_scale(pen: Pen) -> Iterator[Drawing]:
 def decisions(pen: Pen) -> Iterator[Drawing]:
     """Draw a grid of methods whose epochs vary by tasks, and all tasks first; the longer side runs down the page."""
     comparison, rows = pen.analysis.comparison, list[Block]()
-    arms = {method.name: found for method in comparison.methods
-            if method.adaptive and len(found := arms_of(comparison, method.name)) > 1}  # fmt: skip
+    tuned = comparison.method(comparison.baseline).axis
+    shown = [method for method in comparison.methods
+             if method.adaptive and (tuned is None or method.axis is None or method.axis[1] == tuned[1])]  # fmt: skip
+    arms = {method.name: found for method in shown if len(found := arms_of(comparison, method.name)) > 1}
     if not arms:
         return
     common = comparison.common_tasks or comparison.tasks
@@ -137,7 +139,8 @@ def decisions(pen: Pen) -> Iterator[Drawing]:
     handles = [Patch(color=colour, label=f"K={arm}") for arm, colour in colours.items()]
     figure.legend(handles=handles, loc="outside upper left", ncols=min(10, len(handles)), fontsize=8, handlelength=1.2)
     figure.supxlabel("training, %", fontsize=8.5, color=SOFT)
-    caption = f"{CHOICES} {pen.count(comparison.tasks)}"
+    where = "" if tuned is None else f" Of the study's axis only {tuned[1]} is drawn."
+    caption = f"{CHOICES}{where} {pen.count(comparison.tasks)}"
     if rows:
         yield Drawing("decisions", "Which number of epochs was chosen", caption, figure, rows, "epochs")
 
