@@ -60,7 +60,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     options = parser.parse_args()
     machine = describe()
-    known = {name: machine[name] for name in ("commit", "dirty", "processor") if name in machine}
+    known = {name: machine[name] for name in ("commit", "dirty", "processor")}
     rows = []
     for task in TASKS:
         rows.append({**measure(task, options.repeats, options.seconds), **known})

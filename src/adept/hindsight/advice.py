@@ -357,9 +357,8 @@ def _collapse(table: Table) -> Recommendation | None:
     row = int(jumps[0])
     between = math.sqrt(usual * min(float(kls[row]), 1e12))  # a rate for the jump alone would be too small before it
     factor = min(1 / MAX_SLOPE_CHANGE, math.sqrt(AIMED_KL / between))
-    iteration = float(table["iteration"][row]) if "iteration" in table else row + 1.0
-    numbers = {"iteration": iteration, "kl": float(kls[row]), "usual_kl": usual, "best": float(values[best]),
-               "end": end}  # fmt: skip
+    numbers = {"iteration": _iteration(table, row), "kl": float(kls[row]), "usual_kl": usual,
+               "best": float(values[best]), "end": end}  # fmt: skip
     return _with_rate(Recommendation("collapse", numbers=_finite(numbers)), table, factor)
 
 
@@ -372,9 +371,13 @@ def _freeze(table: Table) -> Recommendation | None:
     if np.isfinite(since).sum() < MIN_UPDATES or not median(since) < USUAL_KL[0] / MAX_CUT:
         return None
     kl = float(table["kl"][row])
-    iteration = float(table["iteration"][row]) if "iteration" in table else row + 1.0
-    numbers = {"iteration": iteration, "kl": kl, "usual_kl": max(0.0, median(since))}
+    numbers = {"iteration": _iteration(table, row), "kl": kl, "usual_kl": max(0.0, median(since))}
     return _with_rate(Recommendation("collapse", numbers=_finite(numbers)), table, math.sqrt(AIMED_KL / kl))
+
+
+def _iteration(table: Table, row: int) -> float:
+    """Return the iteration of a row, by its column or by counting."""
+    return float(table["iteration"][row]) if "iteration" in table else row + 1.0
 
 
 def _finite(numbers: Mapping[str, float]) -> dict[str, float]:
